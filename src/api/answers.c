@@ -161,7 +161,7 @@ static void set_times(Sandbox__V1__Sandbox *message, const struct sandbox_row *r
 /* What sandboxes over directories and those that are reviewed have beside the others. */
 static void set_review(Sandbox__V1__Sandbox *message, struct service *service, const struct sandbox_row *row)
 {
-    autofree char *host_path = workspaces_host_path(service, row), *profile = workspace_profile(row);
+    autofree char *host_path = sandboxes_host_path(service, row), *profile = sandbox_profile(row);
 
     message->name = text(row->name);
     message->directory = text(row->scope_path);
@@ -174,7 +174,7 @@ static void set_review(Sandbox__V1__Sandbox *message, struct service *service, c
     message->driver = text(row->driver);
     message->version = row->row_version;
     message->preset = text(row->preset);
-    message->restorable_until = make_timestamp(workspaces_trash_until(service, row));
+    message->restorable_until = make_timestamp(sandboxes_trash_until(service, row));
     message->changed_bytes = row->size_bytes;
     message->changed_files = row->file_count;
     message->base_commit = make_string(row->base_commit);

@@ -3,12 +3,12 @@
  */
 #pragma once
 
+#include "service/codebases.h"
 #include "service/commands.h"
 #include "service/events.h"
+#include "service/sandbox_care.h"
 #include "service/sandbox_info.h"
 #include "service/sessions.h"
-#include "service/shelf.h"
-#include "service/workspaces.h"
 #include <sandbox/v1/codebase.pb-c.h>
 #include <sandbox/v1/sandbox.pb-c.h>
 

@@ -6,7 +6,7 @@
 
 #include "base/mem.h"
 #include "base/path.h"
-#include "service/workspaces.h"
+#include "service/sandbox_care.h"
 
 static int by_sandbox_path_age(const void *a, const void *b)
 {
@@ -94,9 +94,9 @@ int applied_find_path(struct service *service, const struct caller *caller, cons
     int r = *path ? 0 : err_invalid(err, "path is required");
 
     if (r == 0 && *project_root)
-        r = workspaces_find_root(caller, project_root, &root, err);
+        r = sandboxes_find_root(caller, project_root, &root, err);
     else if (r == 0) /* the server's own is nothing that the caller has chosen */
-        root = *path == '/' ? xdup("") : real_root(workspaces_project_root(service));
+        root = *path == '/' ? xdup("") : real_root(sandboxes_project_root(service));
     if (r < 0)
         return r;
     if (*path != '/' && !*root)

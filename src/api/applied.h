@@ -3,7 +3,7 @@
 
 #include "base/err.h"
 #include "service/caller.h"
-#include "service/workspace_commit.h"
+#include "service/review_commit.h"
 
 struct service;
 

@@ -15,7 +15,7 @@
 
 /* What a request's lists are in. */
 struct wanted {
-    struct workspace_approval approval;
+    struct review_approval approval;
     struct review_selection selection;
     const char **words; /* owned array: what is acknowledged */
     json_t *hashes;     /* owned */
@@ -30,7 +30,7 @@ static void wanted_done(struct wanted *wanted)
 
 static int take_acknowledged(const Sandbox__V1__ApproveRequest *in, struct wanted *ret, struct err *err)
 {
-    struct workspace_approval *approval = &ret->approval;
+    struct review_approval *approval = &ret->approval;
 
     if (in->n_acknowledge_reasons > NAMES_MAX || in->n_acknowledge_files > NAMES_MAX)
         return err_invalid(err, "more than %d acknowledgements", NAMES_MAX);
@@ -67,7 +67,7 @@ static int take_request(const Sandbox__V1__ApproveRequest *in, struct wanted *re
 {
     int r = review_selection_take(in->selection, &ret->selection, err);
 
-    ret->approval = (struct workspace_approval){
+    ret->approval = (struct review_approval){
         .choice = ret->selection.choice,
         .diff_hash = in->diff_hash,
         .is_forced = in->force,
@@ -100,19 +100,19 @@ static int take_request(const Sandbox__V1__ApproveRequest *in, struct wanted *re
 
 /* ---- the answer ---- */
 
-static bool stops_it(enum workspace_verdict verdict)
+static bool stops_it(enum review_verdict verdict)
 {
-    return verdict >= WORKSPACE_VERDICT_CONFLICT;
+    return verdict >= REVIEW_VERDICT_CONFLICT;
 }
 
-static void add_verdicts(Sandbox__V1__ApproveResponse *out, const struct workspace_approved *approved)
+static void add_verdicts(Sandbox__V1__ApproveResponse *out, const struct review_approved *approved)
 {
     size_t cap = 0, bytes = 0;
 
     for (size_t i = 0; approved->verdicts && i < approved->set.count; i++) {
         Sandbox__V1__FileVerdict *file;
 
-        if (approved->set.items[i].is_dir || approved->verdicts[i] == WORKSPACE_VERDICT_LEFT)
+        if (approved->set.items[i].is_dir || approved->verdicts[i] == REVIEW_VERDICT_LEFT)
             continue;
         if (bytes >= REVIEW_ANSWER_BYTES) {
             out->files_truncated = true;
@@ -125,7 +125,7 @@ static void add_verdicts(Sandbox__V1__ApproveResponse *out, const struct workspa
     }
 }
 
-static Sandbox__V1__ApproveResponse *make_answer(const struct request *request, const struct workspace_approved *approved)
+static Sandbox__V1__ApproveResponse *make_answer(const struct request *request, const struct review_approved *approved)
 {
     Sandbox__V1__ApproveResponse *out = xnew(Sandbox__V1__ApproveResponse);
 
@@ -146,7 +146,7 @@ static Sandbox__V1__ApproveResponse *make_answer(const struct request *request, 
 }
 
 /* What stopped it, as far as it fits beside the reason. */
-static void set_failure(struct call *call, const struct workspace_approved *approved)
+static void set_failure(struct call *call, const struct review_approved *approved)
 {
     Sandbox__V1__ReviewFailure *out = xnew(Sandbox__V1__ReviewFailure);
     size_t bytes = 0, cap = 0;
@@ -190,7 +190,7 @@ static int approve(const struct request *request, const void *message, ProtobufC
 {
     const Sandbox__V1__ApproveRequest *in = message;
     autodone(wanted) struct wanted wanted = { 0 };
-    autodone(workspace_approved) struct workspace_approved approved = WORKSPACE_APPROVED_NONE;
+    autodone(review_approved) struct review_approved approved = REVIEW_APPROVED_NONE;
     Sandbox__V1__ApproveResponse *out;
     char id[SANDBOX_ID_MAX];
     int r = request_find_sandbox(request, in->sandbox_id, id, err);
@@ -199,7 +199,7 @@ static int approve(const struct request *request, const void *message, ProtobufC
         r = take_request(in, &wanted, err);
     if (r < 0)
         return r;
-    r = workspaces_approve(request->service, &request->caller, id, &wanted.approval, &approved, err);
+    r = reviews_approve(request->service, &request->caller, id, &wanted.approval, &approved, err);
     if (r < 0 && !is_refusal(err->reason))
         return r;
     if (r < 0 && !in->dry_run) {

@@ -5,15 +5,15 @@
 #include "api/handlers.h"
 #include "api/request.h"
 #include "base/mem.h"
-#include "service/shelf.h"
+#include "service/codebases.h"
 
 static int create(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__CreateCodebaseRequest *in = message;
     autodone(codebase_entry) struct codebase_entry entry = { 0 };
     /* Who shows a token has said who they are. */
-    int r = shelf_create(request->service, &request->caller, in->name, *in->owner_id ? in->owner_id : request->caller.owner,
-                         in->idempotency_key, &entry, err);
+    int r = codebases_create(request->service, &request->caller, in->name, *in->owner_id ? in->owner_id : request->caller.owner,
+                             in->idempotency_key, &entry, err);
 
     if (r >= 0)
         *ret = &make_codebase(&entry)->base;
@@ -32,7 +32,7 @@ static int get(const struct request *request, const void *message, ProtobufCMess
     int r = request_need(in->codebase_id, "codebase_id", err);
 
     if (r == 0)
-        r = shelf_get(request->service, &request->caller, in->codebase_id, &entry, err);
+        r = codebases_get(request->service, &request->caller, in->codebase_id, &entry, err);
     if (r >= 0)
         *ret = &make_codebase(&entry)->base;
     return r;
@@ -47,8 +47,8 @@ static int list(const struct request *request, const void *message, ProtobufCMes
 {
     const Sandbox__V1__ListCodebasesRequest *in = message;
     autodone(codebase_page) struct codebase_page page = { 0 };
-    int r =
-        shelf_list(request->service, &request->caller, in->owner_id, take_page_size(in->page_size), in->page_token, &page, err);
+    int r = codebases_list(request->service, &request->caller, in->owner_id, take_page_size(in->page_size), in->page_token,
+                           &page, err);
 
     if (r < 0)
         return r;
@@ -73,7 +73,7 @@ static int delete (const struct request *request, const void *message, ProtobufC
     int r = request_need(in->codebase_id, "codebase_id", err);
 
     if (r == 0)
-        r = shelf_delete(request->service, &request->caller, in->codebase_id, in->force, err);
+        r = codebases_delete(request->service, &request->caller, in->codebase_id, in->force, err);
     if (r >= 0)
         *ret = make_empty();
     return r;
@@ -96,7 +96,7 @@ struct file_answer {
 #define LISTING_BYTES_MAX (3800u << 10)
 #define FILE_OVERHEAD_BYTES 40
 
-static int add_file(const struct shelf_file *file, void *cookie)
+static int add_file(const struct codebase_reader *file, void *cookie)
 {
     struct file_answer *answer = cookie;
     Sandbox__V1__FileInfo *info;
@@ -129,8 +129,8 @@ static int list_files(const struct request *request, const void *message, Protob
         return r;
     answer.out = xnew(Sandbox__V1__ListFilesResponse);
     sandbox__v1__list_files_response__init(answer.out);
-    r = shelf_list_files(request->service, &request->caller, in->codebase_id, in->path, in->recursive,
-                         take_page_size(in->page_size), in->page_token, add_file, &answer, &next, err);
+    r = codebases_list_files(request->service, &request->caller, in->codebase_id, in->path, in->recursive,
+                             take_page_size(in->page_size), in->page_token, add_file, &answer, &next, err);
     if (r < 0) {
         if (answer.bytes > LISTING_BYTES_MAX)
             err_set(err, ERR_RESOURCE_EXHAUSTED, r,
@@ -158,7 +158,7 @@ static int delete_file(const struct request *request, const void *message, Proto
     if (r == 0)
         r = request_need(in->file_path, "file_path", err);
     if (r == 0)
-        r = shelf_remove_file(request->service, &request->caller, in->codebase_id, in->file_path, &entry, err);
+        r = codebases_remove_file(request->service, &request->caller, in->codebase_id, in->file_path, &entry, err);
     if (r >= 0)
         *ret = &make_codebase(&entry)->base;
     return r;
@@ -178,8 +178,8 @@ static int list_versions(const struct request *request, const void *message, Pro
     int r = request_need(in->codebase_id, "codebase_id", err);
 
     if (r == 0)
-        r = shelf_list_versions(request->service, &request->caller, in->codebase_id, take_page_size(in->page_size),
-                                in->page_token, &page, err);
+        r = codebases_list_versions(request->service, &request->caller, in->codebase_id, take_page_size(in->page_size),
+                                    in->page_token, &page, err);
     if (r < 0)
         return r;
     Sandbox__V1__ListVersionsResponse *out = xnew(Sandbox__V1__ListVersionsResponse);
@@ -206,7 +206,8 @@ static int restore(const struct request *request, const void *message, ProtobufC
     if (r == 0 && in->version < 0)
         r = err_invalid(err, "version must not be negative");
     if (r == 0)
-        r = shelf_restore(request->service, &request->caller, in->codebase_id, (uint64_t) in->version, in->path, &entry, err);
+        r = codebases_restore(request->service, &request->caller, in->codebase_id, (uint64_t) in->version, in->path, &entry,
+                              err);
     if (r >= 0)
         *ret = &make_version(&entry)->base;
     return r;

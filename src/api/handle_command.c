@@ -91,7 +91,7 @@ static size_t least(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* Each stream has half of the room, and what the other one leaves of its half. */
+/* Each stream has half of the module, and what the other one leaves of its half. */
 static void set_texts(Sandbox__V1__ExecResult *out, const struct collected *collected)
 {
     size_t half = STREAMS_BYTES_MAX / 2, out_len, err_len;

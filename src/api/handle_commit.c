@@ -7,7 +7,7 @@
 #include "api/handlers.h"
 #include "api/review_message.h"
 #include "base/mem.h"
-#include "service/workspace_commit.h"
+#include "service/review_commit.h"
 
 #define NAMES_MAX 100000
 #define MESSAGE_BYTES_MAX ((size_t) 64 << 10)
@@ -50,12 +50,12 @@ static int list_pending(const struct request *request, const void *message, Prot
     struct applied_change_filter filter = { .only_pending = true };
     size_t max = take_bounded_page_size(in->page_size), count, at;
     int64_t total = 0;
-    int r = workspaces_find_root(&request->caller, in->project_root, &root, err);
+    int r = sandboxes_find_root(&request->caller, in->project_root, &root, err);
 
     if (r < 0)
         return r;
     filter.project_root = *root ? root : NULL;
-    r = workspaces_applied(request->service, &request->caller, &filter, WORKSPACE_PENDING_MAX, 0, &rows, &total, err);
+    r = reviews_applied(request->service, &request->caller, &filter, WORKSPACE_PENDING_MAX, 0, &rows, &total, err);
     if (r < 0)
         return r;
     groups = xalloc((rows.count + 1) * sizeof(*groups));
@@ -131,11 +131,11 @@ static int list_provenance(const struct request *request, const void *message, P
     filter.file_path = path;
     filter.project_root = root;
     if (r == 0 && *in->page_token)
-        r = workspaces_applied(request->service, &request->caller, &filter, 1, 0, &none, &total, err);
+        r = reviews_applied(request->service, &request->caller, &filter, 1, 0, &none, &total, err);
     if (r == 0)
         r = take_offset(in->page_token, total, &offset, err);
     if (r == 0)
-        r = workspaces_applied(request->service, &request->caller, &filter, max, offset, &rows, &total, err);
+        r = reviews_applied(request->service, &request->caller, &filter, max, offset, &rows, &total, err);
     if (r < 0)
         return r;
     Sandbox__V1__ListProvenanceResponse *out = xnew(Sandbox__V1__ListProvenanceResponse);
@@ -159,7 +159,7 @@ int handle_list_provenance(struct call *call, void *cookie, struct err *err)
 /* ---- commits ---- */
 
 struct wanted {
-    struct workspace_commit_request request;
+    struct review_commit_request request;
     char (*ids)[SANDBOX_ID_MAX]; /* owned */
     const char **sandbox_ids;    /* owned array, of these */
 };
@@ -183,13 +183,13 @@ static int take_wanted(const struct request *request, const char *project_root, 
             return r;
         ret->sandbox_ids[i] = ret->ids[i];
     }
-    ret->request = (struct workspace_commit_request){ .project_root = project_root,
-                                                      .sandbox_ids = ret->sandbox_ids,
-                                                      .sandbox_id_count = sandbox_count,
-                                                      .file_paths = (const char *const *) paths,
-                                                      .file_path_count = path_count,
-                                                      .message = "",
-                                                      .actor = "" };
+    ret->request = (struct review_commit_request){ .project_root = project_root,
+                                                   .sandbox_ids = ret->sandbox_ids,
+                                                   .sandbox_id_count = sandbox_count,
+                                                   .file_paths = (const char *const *) paths,
+                                                   .file_path_count = path_count,
+                                                   .message = "",
+                                                   .actor = "" };
     return 0;
 }
 
@@ -216,8 +216,8 @@ static Sandbox__V1__CommitFile *make_commit_file(const struct applied_change_row
 }
 
 /* Whether all of them are there. */
-static bool add_files(Sandbox__V1__CommitFile ***files, size_t *count, const struct workspace_commit_plan *plan,
-                      bool only_blocked, size_t room, int32_t *ret_total)
+static bool add_files(Sandbox__V1__CommitFile ***files, size_t *count, const struct review_commit_plan *plan, bool only_blocked,
+                      size_t room, int32_t *ret_total)
 {
     size_t cap = 0, bytes = 0;
 
@@ -242,7 +242,7 @@ static bool add_files(Sandbox__V1__CommitFile ***files, size_t *count, const str
     return bytes < room;
 }
 
-static int tell_blocked(const struct request *request, int r, const struct workspace_commit_plan *plan, const struct err *err)
+static int tell_blocked(const struct request *request, int r, const struct review_commit_plan *plan, const struct err *err)
 {
     Sandbox__V1__CommitFailure *out;
 
@@ -255,7 +255,7 @@ static int tell_blocked(const struct request *request, int r, const struct works
     return r;
 }
 
-static void add_groups(Sandbox__V1__PreviewCommitResponse *out, const struct workspace_commit_plan *plan)
+static void add_groups(Sandbox__V1__PreviewCommitResponse *out, const struct review_commit_plan *plan)
 {
     autofree struct applied_group *groups = xalloc((plan->rows.count + 1) * sizeof(*groups));
     size_t count = applied_group_rows(&plan->rows, groups), bytes = 0;
@@ -270,13 +270,13 @@ static void add_groups(Sandbox__V1__PreviewCommitResponse *out, const struct wor
 static int preview_commit(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__PreviewCommitRequest *in = message;
-    autodone(workspace_commit_plan) struct workspace_commit_plan plan = { 0 };
+    autodone(review_commit_plan) struct review_commit_plan plan = { 0 };
     autodone(wanted) struct wanted wanted = { 0 };
     int32_t total;
     int r = take_wanted(request, in->project_root, in->sandbox_ids, in->n_sandbox_ids, in->paths, in->n_paths, &wanted, err);
 
     if (r == 0)
-        r = workspaces_commit_plan(request->service, &request->caller, &wanted.request, &plan, err);
+        r = reviews_commit_plan(request->service, &request->caller, &wanted.request, &plan, err);
     if (r < 0)
         return tell_blocked(request, r, &plan, err);
     Sandbox__V1__PreviewCommitResponse *out = xnew(Sandbox__V1__PreviewCommitResponse);
@@ -300,7 +300,7 @@ int handle_preview_commit(struct call *call, void *cookie, struct err *err)
 static int commit_changes(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__CommitChangesRequest *in = message;
-    autodone(workspace_commit_plan) struct workspace_commit_plan plan = { 0 };
+    autodone(review_commit_plan) struct review_commit_plan plan = { 0 };
     autodone(wanted) struct wanted wanted = { 0 };
     char hash[65] = "";
     size_t count = 0;
@@ -311,7 +311,7 @@ static int commit_changes(const struct request *request, const void *message, Pr
     wanted.request.message = in->message;
     wanted.request.actor = in->actor;
     if (r == 0)
-        r = workspaces_commit(request->service, &request->caller, &wanted.request, &plan, hash, &count, err);
+        r = reviews_commit(request->service, &request->caller, &wanted.request, &plan, hash, &count, err);
     if (r < 0)
         return tell_blocked(request, r, &plan, err);
     Sandbox__V1__CommitChangesResponse *out = xnew(Sandbox__V1__CommitChangesResponse);

@@ -30,7 +30,7 @@ static int reject(const struct request *request, const void *message, ProtobufCM
     if (r == 0)
         r = take_version(in->expected_version, err);
     if (r == 0)
-        r = workspaces_reject(request->service, &request->caller, id, in->actor, in->expected_version, &row, err);
+        r = reviews_reject(request->service, &request->caller, id, in->actor, in->expected_version, &row, err);
     if (r == 0)
         *ret = &make_sandbox_of_row(request->service, &row)->base;
     return r;
@@ -46,11 +46,9 @@ int handle_reject(struct call *call, void *cookie, struct err *err)
 static int discard(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__DiscardRequest *in = message;
-    const struct workspace_decision decision = { .actor = in->actor,
-                                                 .version = in->expected_version,
-                                                 .may_stop = in->allow_stop };
+    const struct review_decision decision = { .actor = in->actor, .version = in->expected_version, .may_stop = in->allow_stop };
     autodone(review_selection) struct review_selection selection = { 0 };
-    autodone(workspace_discarded) struct workspace_discarded discarded = { 0 };
+    autodone(review_discarded) struct review_discarded discarded = { 0 };
     char id[SANDBOX_ID_MAX];
     int r = request_find_sandbox(request, in->sandbox_id, id, err);
 
@@ -61,7 +59,7 @@ static int discard(const struct request *request, const void *message, ProtobufC
     if (r == 0 && selection.choice.hunk_count > 0)
         r = err_invalid(err, "changes are discarded by whole files; hunks stay until they are approved");
     if (r == 0)
-        r = workspaces_discard(request->service, &request->caller, id, &selection.choice, &decision, &discarded, err);
+        r = reviews_discard(request->service, &request->caller, id, &selection.choice, &decision, &discarded, err);
     if (r < 0)
         return r;
     Sandbox__V1__DiscardResponse *out = xnew(Sandbox__V1__DiscardResponse);
@@ -84,7 +82,7 @@ int handle_discard(struct call *call, void *cookie, struct err *err)
 /* ---- undo ---- */
 
 /* The project has moved on: which paths, as far as they fit beside the reason. */
-static int refuse_undo(const struct request *request, const char *id, const struct workspace_undone *undone, struct err *err)
+static int refuse_undo(const struct request *request, const char *id, const struct review_undone *undone, struct err *err)
 {
     Sandbox__V1__ReviewFailure *out = xnew(Sandbox__V1__ReviewFailure);
     size_t bytes = 0, cap = 0;
@@ -115,17 +113,15 @@ static int refuse_undo(const struct request *request, const char *id, const stru
 static int undo_approval(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__UndoApprovalRequest *in = message;
-    const struct workspace_decision decision = { .actor = in->actor,
-                                                 .version = in->expected_version,
-                                                 .may_stop = in->allow_stop };
-    autodone(workspace_undone) struct workspace_undone undone = { .undo = UNDO_NONE };
+    const struct review_decision decision = { .actor = in->actor, .version = in->expected_version, .may_stop = in->allow_stop };
+    autodone(review_undone) struct review_undone undone = { .undo = UNDO_NONE };
     char id[SANDBOX_ID_MAX];
     int r = request_find_sandbox(request, in->sandbox_id, id, err);
 
     if (r == 0)
         r = take_version(in->expected_version, err);
     if (r == 0)
-        r = workspaces_undo(request->service, &request->caller, id, in->approval_id, in->dry_run, &decision, &undone, err);
+        r = reviews_undo(request->service, &request->caller, id, in->approval_id, in->dry_run, &decision, &undone, err);
     if (r > 0)
         return refuse_undo(request, id, &undone, err);
     if (r < 0)
@@ -157,7 +153,7 @@ static int list_approvals(const struct request *request, const void *message, Pr
     int r = request_find_sandbox(request, in->sandbox_id, id, err);
 
     if (r == 0)
-        r = workspaces_approvals(request->service, &request->caller, id, &entries, &count, err);
+        r = reviews_approvals(request->service, &request->caller, id, &entries, &count, err);
     if (r < 0)
         return r;
     for (at = count; *in->page_token && at > 0 && strcmp(entries[at - 1].id, in->page_token) != 0;)
@@ -191,7 +187,7 @@ int handle_list_approvals(struct call *call, void *cookie, struct err *err)
 
 /* ---- the project meanwhile ---- */
 
-static Sandbox__V1__ComparedFile *make_compared(const struct workspace_conflict_report *found, const struct conflict_file *file)
+static Sandbox__V1__ComparedFile *make_compared(const struct review_conflict_report *found, const struct conflict_file *file)
 {
     Sandbox__V1__ComparedFile *out = xnew(Sandbox__V1__ComparedFile);
 
@@ -204,8 +200,8 @@ static Sandbox__V1__ComparedFile *make_compared(const struct workspace_conflict_
 }
 
 /* Those in conflict, or those that are not. */
-static void add_compared(Sandbox__V1__GetConflictsResponse *out, const struct workspace_conflict_report *found,
-                         bool in_conflict, size_t *cap, size_t *bytes)
+static void add_compared(Sandbox__V1__GetConflictsResponse *out, const struct review_conflict_report *found, bool in_conflict,
+                         size_t *cap, size_t *bytes)
 {
     for (size_t i = 0; i < found->report.edits.count; i++) {
         const struct conflict_file *file = &found->report.files[i];
@@ -228,13 +224,13 @@ static void add_compared(Sandbox__V1__GetConflictsResponse *out, const struct wo
 static int get_conflicts(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__GetConflictsRequest *in = message;
-    autodone(workspace_conflict_report) struct workspace_conflict_report found = WORKSPACE_CONFLICT_REPORT_NONE;
+    autodone(review_conflict_report) struct review_conflict_report found = REVIEW_CONFLICT_REPORT_NONE;
     size_t cap = 0, bytes = 0;
     char id[SANDBOX_ID_MAX];
     int r = request_find_sandbox(request, in->sandbox_id, id, err);
 
     if (r == 0)
-        r = workspaces_conflicts(request->service, &request->caller, id, &found, err);
+        r = reviews_conflicts(request->service, &request->caller, id, &found, err);
     if (r < 0)
         return r;
     Sandbox__V1__GetConflictsResponse *out = xnew(Sandbox__V1__GetConflictsResponse);
@@ -258,7 +254,7 @@ int handle_get_conflicts(struct call *call, void *cookie, struct err *err)
     return request_serve(call, cookie, get_conflicts, err);
 }
 
-static void add_rebased(Sandbox__V1__RebaseResponse *out, const struct workspace_rebased *rebased)
+static void add_rebased(Sandbox__V1__RebaseResponse *out, const struct review_rebased *rebased)
 {
     size_t cap = 0, bytes = 0;
 
@@ -288,10 +284,8 @@ static void add_rebased(Sandbox__V1__RebaseResponse *out, const struct workspace
 static int rebase(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__RebaseRequest *in = message;
-    const struct workspace_decision decision = { .actor = in->actor,
-                                                 .version = in->expected_version,
-                                                 .may_stop = in->allow_stop };
-    autodone(workspace_rebased) struct workspace_rebased rebased = WORKSPACE_REBASED_NONE;
+    const struct review_decision decision = { .actor = in->actor, .version = in->expected_version, .may_stop = in->allow_stop };
+    autodone(review_rebased) struct review_rebased rebased = REVIEW_REBASED_NONE;
     enum rebase_strategy strategy = in->strategy > 0 ? (enum rebase_strategy)(in->strategy - 1) : REBASE_REGENERATE;
     char id[SANDBOX_ID_MAX];
     int r = request_find_sandbox(request, in->sandbox_id, id, err);
@@ -301,7 +295,7 @@ static int rebase(const struct request *request, const void *message, ProtobufCM
     if (r == 0 && (in->strategy < 0 || in->strategy > SANDBOX__V1__REBASE_STRATEGY__REBASE_STRATEGY_THEIRS))
         r = err_invalid(err, "strategy %d is not known", (int) in->strategy);
     if (r == 0)
-        r = workspaces_rebase(request->service, &request->caller, id, strategy, &decision, &rebased, err);
+        r = reviews_rebase(request->service, &request->caller, id, strategy, &decision, &rebased, err);
     if (r < 0)
         return r;
     Sandbox__V1__RebaseResponse *out = xnew(Sandbox__V1__RebaseResponse);
@@ -329,7 +323,7 @@ static int finish(const struct request *request, const void *message, ProtobufCM
     static const enum behavior_event events[] = { BEHAVIOR_RUN_COMPLETED, BEHAVIOR_RUN_COMPLETED, BEHAVIOR_RUN_FAILED,
                                                   BEHAVIOR_RUN_CANCELLED };
     const Sandbox__V1__FinishSandboxRequest *in = message;
-    autodone(workspace_finish) struct workspace_finish finish = { .decision = "none" };
+    autodone(review_finish) struct review_finish finish = { .decision = "none" };
     char id[SANDBOX_ID_MAX];
     int r = request_find_sandbox(request, in->sandbox_id, id, err);
 
@@ -338,8 +332,8 @@ static int finish(const struct request *request, const void *message, ProtobufCM
     if (r == 0 && (in->outcome < 0 || (size_t) in->outcome >= ARRAY_LEN(events)))
         r = err_invalid(err, "outcome %d is not known", (int) in->outcome);
     if (r == 0)
-        r = workspaces_finish(request->service, &request->caller, id, events[in->outcome], in->actor, in->expected_version,
-                              &finish, err);
+        r = reviews_finish(request->service, &request->caller, id, events[in->outcome], in->actor, in->expected_version,
+                           &finish, err);
     if (r < 0)
         return r;
     Sandbox__V1__FinishSandboxResponse *out = xnew(Sandbox__V1__FinishSandboxResponse);
@@ -372,7 +366,7 @@ static int restore(const struct request *request, const void *message, ProtobufC
     if (r == 0)
         r = take_version(in->expected_version, err);
     if (r == 0)
-        r = workspaces_restore(request->service, &request->caller, id, in->actor, in->expected_version, &row, &conflicts, err);
+        r = sandboxes_restore(request->service, &request->caller, id, in->actor, in->expected_version, &row, &conflicts, err);
     if (r < 0)
         return tell_reserved(request, r, &conflicts);
     *ret = &make_sandbox_of_row(request->service, &row)->base;

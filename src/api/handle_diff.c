@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/compat_workspace_review_file.h"
 #include "api/handlers.h"
 #include "api/review_message.h"
-#include "api/ws_review_file.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/path.h"
@@ -20,7 +20,7 @@
 #define HASHES_MAX 100000
 
 /* The changes at or below a path, which counts from either root. */
-static int find_places(const struct workspace_diff *diff, const char *path, size_t **ret, size_t *ret_count, struct err *err)
+static int find_places(const struct review_diff *diff, const char *path, size_t **ret, size_t *ret_count, struct err *err)
 {
     autodone(buf) struct buf clean = BUF_EMPTY;
     struct change_set_query query = { 0 };
@@ -62,7 +62,7 @@ static void set_stats(Sandbox__V1__DiffStats *out, const struct change_set *set)
     out->special_left_out = (int64_t) set->edits.special_count;
 }
 
-static void add_directories(Sandbox__V1__Diff *out, const struct workspace_diff *diff)
+static void add_directories(Sandbox__V1__Diff *out, const struct review_diff *diff)
 {
     size_t cap = 0, bytes = 0;
 
@@ -83,7 +83,7 @@ static void add_directories(Sandbox__V1__Diff *out, const struct workspace_diff 
     }
 }
 
-static Sandbox__V1__Diff *make_diff(const struct workspace_diff *diff, size_t total)
+static Sandbox__V1__Diff *make_diff(const struct review_diff *diff, size_t total)
 {
     Sandbox__V1__Diff *out = xnew(Sandbox__V1__Diff);
 
@@ -101,23 +101,23 @@ static Sandbox__V1__Diff *make_diff(const struct workspace_diff *diff, size_t to
     return out;
 }
 
-static struct review_about about_of(const struct workspace_diff *diff)
+static struct review_about about_of(const struct review_diff *diff)
 {
     return (struct review_about){ diff->row.id, diff->prefix, &diff->acceptance };
 }
 
-static int measure(const struct request *request, struct workspace_diff *diff, struct err *err)
+static int measure(const struct request *request, struct review_diff *diff, struct err *err)
 {
     int r = diff->set.count <= MEASURED_MAX ? change_set_measure(&diff->set, NULL, 0, err) : 0;
 
-    return r < 0 ? r : workspaces_diff_hash(request->service, diff, err);
+    return r < 0 ? r : reviews_diff_hash(request->service, diff, err);
 }
 
 /* ---- in pages ---- */
 
 /* A page ends before the file that does not fit on it. One that fits on no page is there without all of its hunks, and then has no hash: who
  * was shown a part of it has not seen it. */
-static int make_page_file(const struct workspace_diff *diff, struct file_change *change, bool has_hunks, size_t room,
+static int make_page_file(const struct review_diff *diff, struct file_change *change, bool has_hunks, size_t room,
                           Sandbox__V1__FileChange **ret, struct err *err)
 {
     autodone(file_diff) struct file_diff compared = FILE_DIFF_NONE;
@@ -141,7 +141,7 @@ struct page_wish {
     char *after; /* owned: the path of the last file of the page before */
 };
 
-static int add_page(Sandbox__V1__Diff *out, const struct workspace_diff *diff, const size_t *places, size_t count,
+static int add_page(Sandbox__V1__Diff *out, const struct review_diff *diff, const size_t *places, size_t count,
                     const struct page_wish *wish, struct err *err)
 {
     size_t bytes = 0, at = 0;
@@ -170,7 +170,7 @@ static int add_page(Sandbox__V1__Diff *out, const struct workspace_diff *diff, c
 static int get_diff(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__GetDiffRequest *in = message;
-    autodone(workspace_diff) struct workspace_diff diff = WORKSPACE_DIFF_NONE;
+    autodone(review_diff) struct review_diff diff = REVIEW_DIFF_NONE;
     autofree size_t *places = NULL;
     autofree char *after = NULL;
     struct page_wish wish = { .max = take_bounded_page_size(in->page_size) };
@@ -185,7 +185,7 @@ static int get_diff(const struct request *request, const void *message, Protobuf
         r = take_page_token(in->page_token, &after, err);
     wish.after = after;
     if (r == 0)
-        r = workspaces_diff(request->service, &request->caller, id, &diff, err);
+        r = reviews_diff(request->service, &request->caller, id, &diff, err);
     if (r == 0)
         r = find_places(&diff, in->path, &places, &count, err);
     if (r == 0)
@@ -300,7 +300,7 @@ static int add_stream_hunk(struct file_stream *stream, const struct hunk *hunk)
     return r;
 }
 
-static int stream_file(struct call *call, const struct workspace_diff *diff, struct file_change *change, struct err *err)
+static int stream_file(struct call *call, const struct review_diff *diff, struct file_change *change, struct err *err)
 {
     autodone(file_diff) struct file_diff compared = FILE_DIFF_NONE;
     const struct review_about about = about_of(diff);
@@ -320,7 +320,7 @@ static int stream_file(struct call *call, const struct workspace_diff *diff, str
     return r;
 }
 
-static int send_diff(struct call *call, const struct workspace_diff *diff, size_t count)
+static int send_diff(struct call *call, const struct review_diff *diff, size_t count)
 {
     Sandbox__V1__DiffChunk chunk = SANDBOX__V1__DIFF_CHUNK__INIT;
     int r;
@@ -336,7 +336,7 @@ static int send_diff(struct call *call, const struct workspace_diff *diff, size_
 static int stream_diff(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__StreamDiffRequest *in = message;
-    autodone(workspace_diff) struct workspace_diff diff = WORKSPACE_DIFF_NONE;
+    autodone(review_diff) struct review_diff diff = REVIEW_DIFF_NONE;
     autofree size_t *places = NULL;
     char id[SANDBOX_ID_MAX];
     size_t count = 0;
@@ -344,7 +344,7 @@ static int stream_diff(const struct request *request, const void *message, Proto
 
     (void) ret;
     if (r == 0)
-        r = workspaces_diff(request->service, &request->caller, id, &diff, err);
+        r = reviews_diff(request->service, &request->caller, id, &diff, err);
     if (r == 0)
         r = find_places(&diff, in->path, &places, &count, err);
     if (r == 0)
@@ -376,7 +376,7 @@ static int send_bytes(const void *bytes, size_t len, void *cookie)
     return r;
 }
 
-static int send_text(struct call *call, const struct workspace_diff *diff, struct file_change *change, struct err *err)
+static int send_text(struct call *call, const struct review_diff *diff, struct file_change *change, struct err *err)
 {
     autodone(file_diff) struct file_diff compared = FILE_DIFF_NONE;
     autodone(buf) struct buf text = BUF_EMPTY;
@@ -384,14 +384,14 @@ static int send_text(struct call *call, const struct workspace_diff *diff, struc
 
     if (r < 0)
         return r;
-    ws_review_add_text(&text, change, &compared);
+    compat_review_add_text(&text, change, &compared);
     return send_bytes(text.data, text.len, call);
 }
 
 static int download_patch(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__DownloadPatchRequest *in = message;
-    autodone(workspace_diff) struct workspace_diff diff = WORKSPACE_DIFF_NONE;
+    autodone(review_diff) struct review_diff diff = REVIEW_DIFF_NONE;
     autofree size_t *places = NULL;
     char id[SANDBOX_ID_MAX];
     size_t count = 0;
@@ -401,7 +401,7 @@ static int download_patch(const struct request *request, const void *message, Pr
     if (r == 0 && (in->format < 0 || in->format > SANDBOX__V1__PATCH_FORMAT__PATCH_FORMAT_TEXT))
         r = err_invalid(err, "format %d is not known", (int) in->format);
     if (r == 0)
-        r = workspaces_diff(request->service, &request->caller, id, &diff, err);
+        r = reviews_diff(request->service, &request->caller, id, &diff, err);
     if (r == 0)
         r = find_places(&diff, in->path, &places, &count, err);
     if (r < 0)
@@ -435,7 +435,7 @@ static int mark_shown(const struct request *request, const void *message, Protob
     hashes = json_object();
     for (size_t i = 0; i < in->n_hashes; i++)
         json_object_set_new(hashes, in->hashes[i]->key, json_string(in->hashes[i]->value));
-    r = workspaces_diff_shown(request->service, &request->caller, id, hashes, &count, err);
+    r = reviews_diff_shown(request->service, &request->caller, id, hashes, &count, err);
     json_decref(hashes);
     if (r < 0)
         return r;

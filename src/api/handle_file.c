@@ -15,7 +15,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "service/file_search.h"
-#include "service/workspace_files.h"
+#include "service/sandbox_files.h"
 #include <sandbox/v1/file.pb-c.h>
 
 #define ETAG_MAX 64
@@ -26,13 +26,13 @@
 
 /* ---- what a path is ---- */
 
-static void format_etag(const struct workspace_file *file, char out[ETAG_MAX])
+static void format_etag(const struct sandbox_file *file, char out[ETAG_MAX])
 {
     snprintf(out, ETAG_MAX, "%" PRIx64 "-%" PRIx64, (uint64_t) file->mtime_ns, file->size_bytes);
 }
 
 /* `path` as path_clean() gives it. */
-static Sandbox__V1__FileStat *make_file_stat(const char *path, const struct workspace_file *file)
+static Sandbox__V1__FileStat *make_file_stat(const char *path, const struct sandbox_file *file)
 {
     Sandbox__V1__FileStat *out = xnew(Sandbox__V1__FileStat);
     const char *name = strrchr(path, '/') + 1;
@@ -61,9 +61,9 @@ static void clean_path(const char *path, struct buf *ret)
 
 static int answer_stat(const struct request *request, const char *id, const char *path, ProtobufCMessage **ret, struct err *err)
 {
-    autodone(workspace_file) struct workspace_file file = { 0 };
+    autodone(sandbox_file) struct sandbox_file file = { 0 };
     autodone(buf) struct buf clean = BUF_EMPTY;
-    int r = workspace_file_stat(request->service, &request->caller, id, path, &file, err);
+    int r = sandbox_file_stat(request->service, &request->caller, id, path, &file, err);
 
     if (r < 0)
         return r;
@@ -91,7 +91,7 @@ int handle_stat_file(struct call *call, void *cookie, struct err *err)
 static int list_directory(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__ListDirectoryRequest *in = message;
-    autodone(workspace_file_list) struct workspace_file_list list = { 0 };
+    autodone(sandbox_file_list) struct sandbox_file_list list = { 0 };
     autodone(buf) struct buf dir = BUF_EMPTY;
     size_t max = take_page_size(in->page_size), bytes = 0;
     autofree char *after = NULL;
@@ -105,7 +105,7 @@ static int list_directory(const struct request *request, const void *message, Pr
     if (r == 0 && strlen(after) > NAME_MAX)
         r = err_invalid(err, "page_token is not of this list");
     if (r == 0)
-        r = workspace_file_list_page(request->service, &request->caller, id, in->path, after, max, &list, &has_more, err);
+        r = sandbox_file_list_page(request->service, &request->caller, id, in->path, after, max, &list, &has_more, err);
     if (r < 0)
         return r;
     Sandbox__V1__ListDirectoryResponse *out = xnew(Sandbox__V1__ListDirectoryResponse);
@@ -113,7 +113,7 @@ static int list_directory(const struct request *request, const void *message, Pr
     clean_path(in->path, &dir);
     out->files = list.count > 0 ? xalloc(list.count * sizeof(*out->files)) : NULL;
     while (out->n_files < list.count && bytes < PAGE_BYTES_MAX) {
-        const struct workspace_file *file = &list.items[out->n_files];
+        const struct sandbox_file *file = &list.items[out->n_files];
         autofree char *path = xprintf("%s/%s", dir.data[1] ? dir.data : "", file->name);
 
         bytes += 3 * (strlen(path) + strlen(file->name));
@@ -138,16 +138,16 @@ struct reading {
     struct err *err;
 };
 
-static int check_regular(const struct workspace_file *file, struct err *err)
+static int check_regular(const struct sandbox_file *file, struct err *err)
 {
     static const char *const kinds[] = { "something else", "a file", "a directory", "a symbolic link", "no regular file" };
 
-    if (file->kind == WORKSPACE_FILE_REGULAR)
+    if (file->kind == SANDBOX_FILE_REGULAR)
         return 0;
-    return err_invalid(err, "it is %s", kinds[file->kind <= WORKSPACE_FILE_OTHER ? file->kind : 0]);
+    return err_invalid(err, "it is %s", kinds[file->kind <= SANDBOX_FILE_OTHER ? file->kind : 0]);
 }
 
-static int send_stat(const struct workspace_file *file, void *cookie)
+static int send_stat(const struct sandbox_file *file, void *cookie)
 {
     struct reading *reading = cookie;
     Sandbox__V1__ReadFileChunk chunk = SANDBOX__V1__READ_FILE_CHUNK__INIT;
@@ -190,8 +190,8 @@ static int read_file(const struct request *request, const void *message, Protobu
     if (r == 0 && (in->offset < 0 || in->length < 0))
         r = err_invalid(err, "offset and length must not be negative");
     return r < 0 ? r
-                 : workspace_file_read_part(request->service, &request->caller, id, in->path, (uint64_t) in->offset,
-                                            (uint64_t) in->length, send_stat, send_bytes, &reading, err);
+                 : sandbox_file_read_part(request->service, &request->caller, id, in->path, (uint64_t) in->offset,
+                                          (uint64_t) in->length, send_stat, send_bytes, &reading, err);
 }
 
 int handle_read_file(struct call *call, void *cookie, struct err *err)
@@ -204,13 +204,13 @@ int handle_read_file(struct call *call, void *cookie, struct err *err)
 /* The file may change between this look and what follows; then what follows wins. */
 static int check_etag(const struct request *request, const char *id, const char *path, const char *wanted, struct err *err)
 {
-    autodone(workspace_file) struct workspace_file file = { 0 };
+    autodone(sandbox_file) struct sandbox_file file = { 0 };
     char etag[ETAG_MAX];
     int r;
 
     if (!*wanted)
         return 0;
-    r = workspace_file_stat(request->service, &request->caller, id, path, &file, err);
+    r = sandbox_file_stat(request->service, &request->caller, id, path, &file, err);
     if (r < 0)
         return r;
     format_etag(&file, etag);
@@ -281,7 +281,7 @@ static int write_file(struct call *call, void *cookie, struct err *err)
     autorequest first = NULL;
     ProtobufCMessage *stat = NULL;
     autofd int fd = -1;
-    struct workspace_file_content content = { 0 };
+    struct sandbox_file_content content = { 0 };
     struct request request;
     char id[SANDBOX_ID_MAX];
     int64_t bytes = 0;
@@ -295,7 +295,7 @@ static int write_file(struct call *call, void *cookie, struct err *err)
         r = request_find_sandbox(&request, metadata->sandbox_id, id, err);
     }
     if (r == 0)
-        r = workspace_file_spool(request.service, &request.caller, id, &fd, err);
+        r = sandbox_file_spool(request.service, &request.caller, id, &fd, err);
     if (r == 0)
         r = take_content(call, fd, &bytes, err);
     if (r == 0)
@@ -308,7 +308,7 @@ static int write_file(struct call *call, void *cookie, struct err *err)
     content.size_bytes = (uint64_t) bytes;
     content.mode = metadata->mode ? metadata->mode : 0644;
     content.is_exclusive = metadata->exclusive;
-    r = workspace_file_put(request.service, &request.caller, id, metadata->path, &content, &is_new, err);
+    r = sandbox_file_put(request.service, &request.caller, id, metadata->path, &content, &is_new, err);
     if (r == 0)
         r = answer_stat(&request, id, metadata->path, &stat, err);
     if (r < 0)
@@ -336,7 +336,7 @@ static int make_directory(const struct request *request, const void *message, Pr
     if (r == 0)
         r = request_need(in->path, "path", err);
     if (r == 0)
-        r = workspace_file_mkdir(request->service, &request->caller, id, in->path, err);
+        r = sandbox_file_mkdir(request->service, &request->caller, id, in->path, err);
     return r < 0 ? r : answer_stat(request, id, in->path, ret, err);
 }
 
@@ -356,7 +356,7 @@ static int remove_file(const struct request *request, const void *message, Proto
     if (r == 0)
         r = check_etag(request, id, in->path, in->etag, err);
     if (r == 0)
-        r = workspace_file_remove(request->service, &request->caller, id, in->path, in->recursive, err);
+        r = sandbox_file_remove(request->service, &request->caller, id, in->path, in->recursive, err);
     if (r >= 0)
         *ret = make_empty();
     return r;
@@ -378,7 +378,7 @@ static int rename_file(const struct request *request, const void *message, Proto
     if (r == 0)
         r = request_need(in->new_path, "new_path", err);
     if (r == 0)
-        r = workspace_file_rename(request->service, &request->caller, id, in->path, in->new_path, in->replace, err);
+        r = sandbox_file_rename(request->service, &request->caller, id, in->path, in->new_path, in->replace, err);
     return r < 0 ? r : answer_stat(request, id, in->new_path, ret, err);
 }
 

@@ -9,7 +9,7 @@
 #include "api/request.h"
 #include "base/clock.h"
 #include "base/mem.h"
-#include "service/workspace_run.h"
+#include "service/sandbox_run.h"
 #include <sandbox/v1/process.pb-c.h>
 
 #define GRACE_NS_MAX (60 * CLOCK_NS_PER_SEC)
@@ -28,7 +28,7 @@ static int start_process(const struct request *request, const void *message, Pro
     if (r == 0)
         r = process_spec_take(in->spec, &spec, err);
     if (r == 0)
-        r = workspace_process_start(request->service, &request->caller, id, &spec.command, &info, err);
+        r = sandbox_process_start(request->service, &request->caller, id, &spec.command, &info, err);
     if (r == 0)
         *ret = &make_process(id, &info)->base;
     return r;
@@ -70,7 +70,7 @@ static int list_processes(const struct request *request, const void *message, Pr
     int r = request_find_sandbox(request, in->sandbox_id, id, err);
 
     if (r == 0)
-        r = workspace_process_list(request->service, &request->caller, id, &list, err);
+        r = sandbox_process_list(request->service, &request->caller, id, &list, err);
     if (r == 0)
         r = find_start(&list, in->page_token, &at, err);
     if (r < 0)
@@ -100,7 +100,7 @@ static int answer_process(const struct request *request, const char *id, const c
                           struct err *err)
 {
     autodone(process_info) struct process_info info = { 0 };
-    int r = workspace_process_find(request->service, &request->caller, id, which, &info, err);
+    int r = sandbox_process_find(request->service, &request->caller, id, which, &info, err);
 
     if (r == 0)
         *ret = &make_process(id, &info)->base;
@@ -138,7 +138,7 @@ static int take_grace(const Google__Protobuf__Duration *grace, uint32_t *ret_ms,
 
     if (r == 0 && ns > GRACE_NS_MAX)
         r = err_invalid(err, "grace_period must be at most %lld s", (long long) (GRACE_NS_MAX / CLOCK_NS_PER_SEC));
-    *ret_ms = grace ? (uint32_t) (ns / CLOCK_NS_PER_MS) : WORKSPACE_GRACE_MS_DEFAULT;
+    *ret_ms = grace ? (uint32_t) (ns / CLOCK_NS_PER_MS) : SANDBOX_GRACE_MS_DEFAULT;
     return r;
 }
 
@@ -152,7 +152,7 @@ static int kill_process(const struct request *request, const void *message, Prot
     if (r == 0)
         r = take_grace(in->grace_period, &grace_ms, err);
     if (r == 0)
-        r = workspace_process_end(request->service, &request->caller, id, in->process_id, grace_ms, err);
+        r = sandbox_process_end(request->service, &request->caller, id, in->process_id, grace_ms, err);
     return r < 0 ? r : answer_process(request, id, in->process_id, ret, err);
 }
 
@@ -184,7 +184,7 @@ static int kill_all_processes(const struct request *request, const void *message
     if (r == 0)
         r = take_grace(in->grace_period, &grace_ms, err);
     if (r == 0)
-        r = workspace_process_end_all(request->service, &request->caller, id, grace_ms, &count, &failures, err);
+        r = sandbox_process_end_all(request->service, &request->caller, id, grace_ms, &count, &failures, err);
     if (r < 0)
         return r;
     Sandbox__V1__KillAllProcessesResponse *out = xnew(Sandbox__V1__KillAllProcessesResponse);
@@ -202,14 +202,14 @@ int handle_kill_all_processes(struct call *call, void *cookie, struct err *err)
 
 /* ---- logs ---- */
 
-static int find_offset(struct workspace_log *log, int64_t offset, int32_t tail_lines, uint64_t *ret, struct err *err)
+static int find_offset(struct sandbox_log *log, int64_t offset, int32_t tail_lines, uint64_t *ret, struct err *err)
 {
     if (offset < 0 || tail_lines < 0)
         return err_invalid(err, "offset and tail_lines must not be negative");
     if (offset > 0 && tail_lines > 0)
         return err_invalid(err, "offset and tail_lines are both given");
     if (tail_lines > 0)
-        return workspace_log_tail(log, (uint64_t) tail_lines, ret, err);
+        return sandbox_log_tail(log, (uint64_t) tail_lines, ret, err);
     *ret = (uint64_t) offset < log->log.first ? log->log.first : (uint64_t) offset;
     return 0;
 }
@@ -217,7 +217,7 @@ static int find_offset(struct workspace_log *log, int64_t offset, int32_t tail_l
 static int read_process_log(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__ReadProcessLogRequest *in = message;
-    autodone(workspace_log) struct workspace_log log = WORKSPACE_LOG_NONE;
+    autodone(sandbox_log) struct sandbox_log log = SANDBOX_LOG_NONE;
     autodone(buf) struct buf content = BUF_EMPTY;
     char id[SANDBOX_ID_MAX];
     uint64_t from = 0;
@@ -226,11 +226,11 @@ static int read_process_log(const struct request *request, const void *message, 
     if (r == 0 && (in->max_bytes < 0 || in->max_bytes > LOG_BYTES_MAX))
         r = err_invalid(err, "max_bytes must be between 0 and %lld", (long long) LOG_BYTES_MAX);
     if (r == 0)
-        r = workspace_log_open(request->service, &request->caller, id, in->process_id, &log, err);
+        r = sandbox_log_open(request->service, &request->caller, id, in->process_id, &log, err);
     if (r == 0)
         r = find_offset(&log, in->offset, in->tail_lines, &from, err);
     if (r == 0)
-        r = workspace_log_read(&log, from, (size_t) (in->max_bytes ? in->max_bytes : LOG_BYTES_MAX), &content, err);
+        r = sandbox_log_read(&log, from, (size_t) (in->max_bytes ? in->max_bytes : LOG_BYTES_MAX), &content, err);
     if (r < 0)
         return r;
     Sandbox__V1__ReadProcessLogResponse *out = xnew(Sandbox__V1__ReadProcessLogResponse);
@@ -252,7 +252,7 @@ int handle_read_process_log(struct call *call, void *cookie, struct err *err)
 }
 
 /* All that there is now. Moves `at` on. */
-static int send_new(struct call *call, struct workspace_log *log, uint64_t *at, struct err *err)
+static int send_new(struct call *call, struct sandbox_log *log, uint64_t *at, struct err *err)
 {
     while (*at < log->log.end) {
         Sandbox__V1__ProcessLogChunk chunk = SANDBOX__V1__PROCESS_LOG_CHUNK__INIT;
@@ -261,7 +261,7 @@ static int send_new(struct call *call, struct workspace_log *log, uint64_t *at, 
 
         /* What was there before the oldest byte that is kept is gone. */
         *at = *at < log->log.first ? log->log.first : *at;
-        r = workspace_log_read(log, *at, FOLLOW_BYTES, &piece, err);
+        r = sandbox_log_read(log, *at, FOLLOW_BYTES, &piece, err);
         if (r < 0 || piece.len == 0)
             return r;
         *at += piece.len;
@@ -274,7 +274,7 @@ static int send_new(struct call *call, struct workspace_log *log, uint64_t *at, 
     return 0;
 }
 
-static int send_end(struct call *call, const char *sandbox_id, const struct workspace_log *log, uint64_t at)
+static int send_end(struct call *call, const char *sandbox_id, const struct sandbox_log *log, uint64_t at)
 {
     Sandbox__V1__ProcessLogChunk chunk = SANDBOX__V1__PROCESS_LOG_CHUNK__INIT;
     int r;
@@ -289,7 +289,7 @@ static int send_end(struct call *call, const char *sandbox_id, const struct work
 static int follow_process_log(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__FollowProcessLogRequest *in = message;
-    autodone(workspace_log) struct workspace_log log = WORKSPACE_LOG_NONE;
+    autodone(sandbox_log) struct sandbox_log log = SANDBOX_LOG_NONE;
     struct pollfd cancel = { .fd = request->caller.cancel_fd, .events = POLLIN };
     char id[SANDBOX_ID_MAX];
     uint64_t at = 0;
@@ -297,7 +297,7 @@ static int follow_process_log(const struct request *request, const void *message
 
     (void) ret;
     if (r == 0)
-        r = workspace_log_open(request->service, &request->caller, id, in->process_id, &log, err);
+        r = sandbox_log_open(request->service, &request->caller, id, in->process_id, &log, err);
     if (r == 0 && in->only_new && (in->offset || in->tail_lines))
         r = err_invalid(err, "only_new is given, and offset or tail_lines");
     if (r == 0)
@@ -305,7 +305,7 @@ static int follow_process_log(const struct request *request, const void *message
     if (in->only_new)
         at = log.log.end;
     for (bool is_last = false; r == 0 && !is_last;) {
-        is_last = workspace_log_refresh(&log) < 0 || !log.process.is_running;
+        is_last = sandbox_log_refresh(&log) < 0 || !log.process.is_running;
         r = send_new(request->call, &log, &at, err);
         if (r == 0 && !is_last && poll(&cancel, 1, FOLLOW_MS) > 0)
             r = -ECANCELED;

@@ -215,10 +215,10 @@ static int preview_permissions(const struct request *request, const void *messag
 {
     const Sandbox__V1__PreviewPermissionsRequest *in = message;
     struct wanted_edit wanted = { .rules = RULE_LIST_EMPTY };
-    struct rule_preview_wish wish = { .edit = &wanted.edit,
-                                      .paths = (const char *const *) in->paths,
-                                      .path_count = in->n_paths,
-                                      .max_changes = in->max_changes ? (size_t) in->max_changes : CHANGES_DEFAULT };
+    struct rule_preview_request wish = { .edit = &wanted.edit,
+                                         .paths = (const char *const *) in->paths,
+                                         .path_count = in->n_paths,
+                                         .max_changes = in->max_changes ? (size_t) in->max_changes : CHANGES_DEFAULT };
     autodone(rule_preview) struct rule_preview preview = { 0 };
     autodone(rule_base) struct rule_base base = RULE_BASE_NONE;
     char id[SANDBOX_ID_MAX];
@@ -264,7 +264,7 @@ static int lint_permissions(const struct request *request, const void *message, 
     const Sandbox__V1__LintPermissionsRequest *in = message;
     autodone(rule_list) struct rule_list rules = RULE_LIST_EMPTY;
     const struct rule_edit given = { .replaces = true, .preset = in->preset, .rules = &rules };
-    const struct rule_preview_wish wish = { .edit = *in->preset || in->n_permissions ? &given : NULL };
+    const struct rule_preview_request wish = { .edit = *in->preset || in->n_permissions ? &given : NULL };
     autodone(rule_preview) struct rule_preview preview = { 0 };
     autodone(rule_base) struct rule_base base = RULE_BASE_NONE;
     int r = take_rules(in->permissions, in->n_permissions, &rules, err);

@@ -1,4 +1,4 @@
-/* A terminal, or three pipes, over a stream in both directions. The same over a WebSocket is ws_terminal.c. */
+/* A terminal, or three pipes, over a stream in both directions. The same over a WebSocket is compat_workspace_terminal.c. */
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 struct conversation {
     const struct request *request;
     char id[SANDBOX_ID_MAX];
-    struct workspace_terminal *link; /* owned; NULL: not begun */
+    struct sandbox_terminal *link; /* owned; NULL: not begun */
     struct terminal_input input;
     bool keeps_alive, is_attached;
     bool input_ended; /* the client says no more */
@@ -49,7 +49,7 @@ static bool has_variable(const struct pair_list *env, const char *name)
 static int open_new(struct conversation *c, const Sandbox__V1__TerminalInput__Open *in, struct err *err)
 {
     autodone(process_spec) struct process_spec spec = { 0 };
-    struct workspace_command *command = &spec.command;
+    struct sandbox_command *command = &spec.command;
     int r = request_find_sandbox(c->request, in->sandbox_id, c->id, err);
 
     if (r == 0)
@@ -71,7 +71,7 @@ static int open_new(struct conversation *c, const Sandbox__V1__TerminalInput__Op
     if (!in->pipes && !has_variable(&spec.env, "TERM"))
         pair_list_add(&spec.env, "TERM", "xterm-256color");
     c->keeps_alive = in->keep;
-    return workspace_terminal_open(c->request->service, &c->request->caller, c->id, command, &c->link, err);
+    return sandbox_terminal_open(c->request->service, &c->request->caller, c->id, command, &c->link, err);
 }
 
 static int attach(struct conversation *c, const Sandbox__V1__TerminalInput__Attach *in, struct err *err)
@@ -84,20 +84,20 @@ static int attach(struct conversation *c, const Sandbox__V1__TerminalInput__Atta
     if (r == 0)
         r = take_size(in->size, &rows, &cols, err);
     if (r == 0)
-        r = workspace_terminal_attach(c->request->service, &c->request->caller, c->id, in->process_id, &c->link, err);
+        r = sandbox_terminal_attach(c->request->service, &c->request->caller, c->id, in->process_id, &c->link, err);
     c->is_attached = true;
-    return r == 0 && rows ? workspace_terminal_resize(c->link, rows, cols, err) : r;
+    return r == 0 && rows ? sandbox_terminal_resize(c->link, rows, cols, err) : r;
 }
 
 static int send_started(struct conversation *c)
 {
     autodone(process_info) struct process_info info = { 0 };
     Sandbox__V1__TerminalOutput out = SANDBOX__V1__TERMINAL_OUTPUT__INIT;
-    const char *name = workspace_terminal_name(c->link);
+    const char *name = sandbox_terminal_name(c->link);
     int r;
 
     out.content_case = SANDBOX__V1__TERMINAL_OUTPUT__CONTENT_STARTED;
-    if (workspace_process_find(c->request->service, &c->request->caller, c->id, name, &info, NULL) == 0) {
+    if (sandbox_process_find(c->request->service, &c->request->caller, c->id, name, &info, NULL) == 0) {
         out.started = make_process(c->id, &info);
     } else {
         out.started = xnew(Sandbox__V1__Process);
@@ -127,7 +127,7 @@ static int begin(struct conversation *c, struct err *err)
     if (r < 0)
         return r;
     c->input.link = c->link;
-    c->input.is_piped = workspace_terminal_is_piped(c->link);
+    c->input.is_piped = sandbox_terminal_is_piped(c->link);
     return send_started(c);
 }
 
@@ -145,7 +145,7 @@ static int take_message(struct conversation *c, const Sandbox__V1__TerminalInput
         if (c->input.is_piped)
             return err_invalid(err, "pipes have no size");
         r = take_size(in->resize, &rows, &cols, err);
-        return r < 0 ? r : workspace_terminal_resize(c->link, rows, cols, err);
+        return r < 0 ? r : sandbox_terminal_resize(c->link, rows, cols, err);
     case SANDBOX__V1__TERMINAL_INPUT__CONTENT_END_INPUT:
         if (!c->input.is_piped)
             return err_invalid(err, "a terminal's input has no end; type what its program takes for one");
@@ -204,11 +204,11 @@ static void sync_changes(struct conversation *c)
     struct caller caller = c->request->caller;
 
     caller.cancel_fd = -1;
-    if (workspace_terminal_syncs(c->link))
-        workspace_terminal_sync(c->request->service, &caller, c->id, workspace_terminal_name(c->link));
+    if (sandbox_terminal_syncs(c->link))
+        sandbox_terminal_sync(c->request->service, &caller, c->id, sandbox_terminal_name(c->link));
 }
 
-static int send_exit(struct conversation *c, const struct terminal_news *news)
+static int send_exit(struct conversation *c, const struct terminal_event *news)
 {
     Sandbox__V1__TerminalOutput out = SANDBOX__V1__TERMINAL_OUTPUT__INIT;
     Sandbox__V1__TerminalExit end = SANDBOX__V1__TERMINAL_EXIT__INIT;
@@ -229,8 +229,8 @@ static int send_exit(struct conversation *c, const struct terminal_news *news)
 
 static int receive_news(struct conversation *c, struct err *err)
 {
-    struct terminal_news news;
-    int r = workspace_terminal_receive(c->link, &news, err);
+    struct terminal_event news;
+    int r = sandbox_terminal_receive(c->link, &news, err);
 
     if (r < 0) {
         c->has_ended = true;
@@ -259,9 +259,9 @@ static int converse(struct conversation *c, struct err *err)
         bool reads = !c->input_ended && terminal_input_is_empty(&c->input);
         struct pollfd fds[] = {
             { .fd = reads ? client_fd : -1, .events = POLLIN },
-            { .fd = workspace_terminal_fd(c->link), .events = POLLIN },
+            { .fd = sandbox_terminal_fd(c->link), .events = POLLIN },
             { .fd = c->request->caller.cancel_fd, .events = POLLIN },
-            { .fd = workspace_terminal_input_fd(c->link), .events = POLLOUT },
+            { .fd = sandbox_terminal_input_fd(c->link), .events = POLLOUT },
         };
 
         if (poll(fds, ARRAY_LEN(fds), -1) < 0 && errno != EINTR)
@@ -281,11 +281,11 @@ static int converse(struct conversation *c, struct err *err)
 /* What nobody is attached to any more and nobody wanted to keep. A server that ends takes nothing with it. */
 static void leave(struct conversation *c)
 {
-    if (c->link && !c->has_ended && !c->keeps_alive && !c->is_attached && !workspace_is_ending(c->request->service)) {
-        workspace_terminal_end(c->link, WORKSPACE_GRACE_MS_DEFAULT);
+    if (c->link && !c->has_ended && !c->keeps_alive && !c->is_attached && !service_is_ending(c->request->service)) {
+        sandbox_terminal_end(c->link, SANDBOX_GRACE_MS_DEFAULT);
         sync_changes(c);
     }
-    workspace_terminal_close(steal_ptr(&c->link));
+    sandbox_terminal_close(steal_ptr(&c->link));
     buf_done(&c->input.typed);
 }
 

@@ -4,7 +4,7 @@
 #include "api/handlers.h"
 #include "api/request.h"
 #include "base/mem.h"
-#include "service/shelf.h"
+#include "service/codebases.h"
 
 /* ---- in ---- */
 
@@ -26,7 +26,7 @@ static int begin_file(const ProtobufCMessage *message, struct service *service, 
         return err_invalid(err, "codebase_id is required in metadata");
     if (request_need(metadata->file_path, "file_path", err) < 0)
         return err_invalid(err, "file_path is required in metadata");
-    return shelf_put(service, caller, metadata->codebase_id, metadata->file_path, metadata->mode, ret, err);
+    return codebases_put(service, caller, metadata->codebase_id, metadata->file_path, metadata->mode, ret, err);
 }
 
 static ProtobufCMessage *answer_file(const ProtobufCMessage *first, const struct upload_result *result)
@@ -62,7 +62,7 @@ static int begin_archive(const ProtobufCMessage *message, struct service *servic
 
     if (request_need(metadata->codebase_id, "codebase_id", err) < 0)
         return err_invalid(err, "codebase_id is required in metadata");
-    return shelf_import(service, caller, metadata->codebase_id, metadata->replace, ret, err);
+    return codebases_import(service, caller, metadata->codebase_id, metadata->replace, ret, err);
 }
 
 static ProtobufCMessage *answer_archive(const ProtobufCMessage *first, const struct upload_result *result)
@@ -204,8 +204,8 @@ static int download(const struct request *request, const void *message, Protobuf
     if (r == 0 && in->version < 0)
         r = err_invalid(err, "version must not be negative");
     return r < 0 ? r
-                 : shelf_get_file(request->service, &request->caller, in->codebase_id, in->file_path, (uint64_t) in->version,
-                                  send_piece, request->call, err);
+                 : codebases_get_file(request->service, &request->caller, in->codebase_id, in->file_path,
+                                      (uint64_t) in->version, send_piece, request->call, err);
 }
 
 int handle_download_file(struct call *call, void *cookie, struct err *err)
@@ -220,7 +220,8 @@ static int download_archive(const struct request *request, const void *message, 
 
     (void) ret;
     return r < 0 ? r
-                 : shelf_export(request->service, &request->caller, in->codebase_id, in->path, send_piece, request->call, err);
+                 : codebases_export(request->service, &request->caller, in->codebase_id, in->path, send_piece, request->call,
+                                    err);
 }
 
 int handle_download_archive(struct call *call, void *cookie, struct err *err)

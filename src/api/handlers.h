@@ -1,5 +1,5 @@
 /*
- * One handler for each method: takes the request apart, calls the room service, puts the answer together. They know neither gRPC nor
+ * One handler for each method: takes the request apart, calls the module service, puts the answer together. They know neither gRPC nor
  * HTTP (see call/call.h); their cookie is a struct api.
  */
 #pragma once

@@ -42,7 +42,7 @@ static int take_limits(const Sandbox__V1__ProcessLimits *limits, struct executio
 
 int process_spec_take(const Sandbox__V1__ProcessSpec *message, struct process_spec *ret, struct err *err)
 {
-    struct workspace_command *command = &ret->command;
+    struct sandbox_command *command = &ret->command;
 
     if (!message)
         return err_invalid(err, "spec is required");

@@ -1,13 +1,13 @@
 /* What is to run, from a message: for processes and terminals. */
 #pragma once
 
-#include "service/workspace_run.h"
+#include "service/sandbox_run.h"
 #include <sandbox/v1/process.pb-c.h>
 
 struct process_spec {
-    struct workspace_command command; /* borrows from the message, and from below */
-    const char **args;                /* owned array */
-    struct pair_list env;             /* owned */
+    struct sandbox_command command; /* borrows from the message, and from below */
+    const char **args;              /* owned array */
+    struct pair_list env;           /* owned */
 };
 
 void process_spec_done(struct process_spec *spec);

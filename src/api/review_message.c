@@ -19,7 +19,7 @@ _Static_assert((int) SANDBOX__V1__MERGE_STATE__MERGE_STATE_CONFLICT == RECONCILE
 _Static_assert((int) SANDBOX__V1__ACCEPTANCE_STATUS__ACCEPTANCE_STATUS_BINARY_IGNORED == ACCEPTANCE_BINARY_IGNORED + 1,
                "acceptance");
 _Static_assert((int) SANDBOX__V1__ACKNOWLEDGE_REASON__ACKNOWLEDGE_REASON_PACKAGE == ACKNOWLEDGE_PACKAGE, "acknowledgement");
-_Static_assert((int) SANDBOX__V1__VERDICT__VERDICT_UNACKNOWLEDGED == WORKSPACE_VERDICT_UNACKNOWLEDGED + 1, "verdicts");
+_Static_assert((int) SANDBOX__V1__VERDICT__VERDICT_UNACKNOWLEDGED == REVIEW_VERDICT_UNACKNOWLEDGED + 1, "verdicts");
 _Static_assert((int) SANDBOX__V1__HOOK_STATUS__HOOK_STATUS_NOT_RUN == HOOK_NOT_RUN + 1, "hooks");
 
 Sandbox__V1__ChangeKind make_kind(enum file_change_kind kind)
@@ -207,7 +207,7 @@ static void set_approved(Sandbox__V1__FileVerdict *out, const struct approve_fil
     out->hunks_total = (int32_t) file->hunk_count;
 }
 
-Sandbox__V1__FileVerdict *make_verdict(const struct workspace_approved *approved, size_t place, bool is_brief)
+Sandbox__V1__FileVerdict *make_verdict(const struct review_approved *approved, size_t place, bool is_brief)
 {
     const struct file_change *change = &approved->set.items[place];
     Sandbox__V1__FileVerdict *out = xnew(Sandbox__V1__FileVerdict);
@@ -278,12 +278,12 @@ static int take_hunks(const Sandbox__V1__HunkSelection *message, struct review_s
     size_t at = ret->choice.hunk_count++;
 
     ret->ranges[at] = xalloc((message->n_ranges + 1) * sizeof(**ret->ranges));
-    ret->hunks[at] = (struct workspace_hunks){ .file_id = message->file_id,
-                                               .path = message->path,
-                                               .ids = (const char *const *) message->hunk_ids,
-                                               .id_count = message->n_hunk_ids,
-                                               .ranges = ret->ranges[at],
-                                               .range_count = message->n_ranges };
+    ret->hunks[at] = (struct review_hunks){ .file_id = message->file_id,
+                                            .path = message->path,
+                                            .ids = (const char *const *) message->hunk_ids,
+                                            .id_count = message->n_hunk_ids,
+                                            .ranges = ret->ranges[at],
+                                            .range_count = message->n_ranges };
     if (!*message->file_id == !*message->path)
         return err_invalid(err, "hunks need a path or a file_id, not both");
     if (message->n_hunk_ids + message->n_ranges == 0)
@@ -293,7 +293,7 @@ static int take_hunks(const Sandbox__V1__HunkSelection *message, struct review_s
 
 int review_selection_take(const Sandbox__V1__Selection *message, struct review_selection *ret, struct err *err)
 {
-    struct workspace_choice *choice = &ret->choice;
+    struct review_choice *choice = &ret->choice;
     size_t named = message ? message->n_paths + message->n_file_ids + message->n_hunks : 0;
     int r = 0;
 

@@ -6,7 +6,7 @@
 
 #include "api/request.h"
 #include "review/file_diff.h"
-#include "service/workspace_review.h"
+#include "service/reviews.h"
 #include <sandbox/v1/review.pb-c.h>
 
 /* Bytes of an answer, or of one message of a stream, before it ends. */
@@ -37,7 +37,7 @@ void set_change_paths(char **id, char **path, char **scope_path, const char *san
 Sandbox__V1__ConflictHunk **make_conflicts(const struct threeway *merge, size_t *ret_count);
 
 /* Of the change at `place`. `is_brief`: as in a ReviewFailure. */
-Sandbox__V1__FileVerdict *make_verdict(const struct workspace_approved *approved, size_t place, bool is_brief);
+Sandbox__V1__FileVerdict *make_verdict(const struct review_approved *approved, size_t place, bool is_brief);
 Sandbox__V1__HookResult **make_hooks(const struct hook_results *results, bool is_brief, size_t *ret_count);
 
 Sandbox__V1__ChangeKind make_kind(enum file_change_kind kind);
@@ -47,8 +47,8 @@ Sandbox__V1__ChangeKind make_kind_of_name(const char *name); /* "added" */
 
 /* What is meant; borrows from the message. */
 struct review_selection {
-    struct workspace_choice choice;
-    struct workspace_hunks *hunks;   /* owned */
+    struct review_choice choice;
+    struct review_hunks *hunks;      /* owned */
     struct selection_range **ranges; /* owned, each too; one for each of the hunks */
 };
 

@@ -17,17 +17,17 @@ static int type_next(struct terminal_input *input, struct err *err)
         size_t left = input->typed.len - at;
         size_t len = left < WORKSPACE_TERMINAL_TYPE_MAX ? left : WORKSPACE_TERMINAL_TYPE_MAX;
 
-        r = workspace_terminal_type(input->link, input->typed.data + at, len, err);
+        r = sandbox_terminal_type(input->link, input->typed.data + at, len, err);
         if (r < 0)
             break;
         at += len;
-        input->awaits_taking = !input->is_piped || !workspace_terminal_feed(input->link);
+        input->awaits_taking = !input->is_piped || !sandbox_terminal_feed(input->link);
     }
     if (at > 0)
         memmove(input->typed.data, input->typed.data + at, input->typed.len - at);
     input->typed.len -= at;
     if (r == 0 && input->typed.len == 0 && input->ends && !input->awaits_taking)
-        workspace_terminal_end_input(input->link);
+        sandbox_terminal_end_input(input->link);
     return r < 0 ? r : 0;
 }
 
@@ -51,5 +51,5 @@ int terminal_input_taken(struct terminal_input *input, struct err *err)
 
 int terminal_input_feed(struct terminal_input *input, struct err *err)
 {
-    return workspace_terminal_feed(input->link) ? terminal_input_taken(input, err) : 0;
+    return sandbox_terminal_feed(input->link) ? terminal_input_taken(input, err) : 0;
 }

@@ -8,10 +8,10 @@
 #include <stddef.h>
 
 #include "base/buf.h"
-#include "service/workspace_terminal.h"
+#include "service/sandbox_terminal.h"
 
 struct terminal_input {
-    struct workspace_terminal *link; /* borrowed */
+    struct sandbox_terminal *link; /* borrowed */
     bool is_piped;
     bool awaits_taking; /* what was typed last is not in the terminal yet */
     bool ends;          /* after what is to be typed */
@@ -27,5 +27,5 @@ int terminal_input_end(struct terminal_input *input, struct err *err);
 
 /* TERMINAL_TAKEN has come. */
 int terminal_input_taken(struct terminal_input *input, struct err *err);
-/* workspace_terminal_input_fd() is writable. */
+/* sandbox_terminal_input_fd() is writable. */
 int terminal_input_feed(struct terminal_input *input, struct err *err);

@@ -14,8 +14,8 @@
 #include "base/mem.h"
 #include "cli/interrupt.h"
 #include "cli/lookup.h"
-#include "cli/nearest.h"
 #include "cli/output.h"
+#include "cli/suggest.h"
 #include "cli/verb.h"
 #include "rest/json_message.h"
 #include "server/config.h"
@@ -354,7 +354,7 @@ int api_verb_run_one_of(const char *name, const char *help, const struct api_ver
     }
     for (size_t i = 0; i < count; i++)
         words[i] = verbs[i]->name + skip;
-    meant = nearest_word(word, words);
+    meant = suggest_word(word, words);
     fprintf(stderr, "agentfense %s: unknown word '", name);
     output_escaped(stderr, word);
     fprintf(stderr, "'; %s%s%s'agentfense %s --help' lists them\n", meant ? "did you mean '" : "", meant ? meant : "",

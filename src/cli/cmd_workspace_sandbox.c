@@ -15,8 +15,8 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "cli/client_verbs.h"
-#include "cli/nearest.h"
 #include "cli/output.h"
+#include "cli/suggest.h"
 #include "cli/verb.h"
 #include "cli/workspace.h"
 
@@ -360,7 +360,7 @@ static int refuse_command(const char *name)
 
     for (size_t i = 0; i < ARRAY_LEN(commands); i++)
         names[i] = commands[i].name;
-    nearest_refuse("workspace-sandbox", "command", name, names);
+    suggest_refuse("workspace-sandbox", "command", name, names);
     return EXIT_USAGE;
 }
 

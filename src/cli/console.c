@@ -12,8 +12,8 @@
 #include "base/cleanup.h"
 #include "base/mem.h"
 #include "cli/interrupt.h"
-#include "cli/outflow.h"
 #include "cli/output.h"
+#include "cli/output_queue.h"
 #include "cli/terminal.h"
 #include "cli/verb.h"
 #include "cli/workspace.h"
@@ -30,7 +30,7 @@ struct talk {
     struct detach_keys keys;
     struct channel *channel; /* owned */
     struct terminal terminal;
-    struct outflow out;
+    struct output_queue out;
     bool has_started, has_ended, is_detached, is_over;
     bool is_refused; /* nothing was begun */
     bool has_input;  /* there may be more of ours */
@@ -105,7 +105,7 @@ static int take_bytes(struct talk *talk, const char *bytes, size_t len)
         bytes++;
         len--;
     }
-    outflow_add(&talk->out, fd, bytes, len);
+    output_queue_add(&talk->out, fd, bytes, len);
     channel_hold(talk->channel, true);
     return 0;
 }
@@ -236,7 +236,7 @@ enum { AT_CHANNEL, AT_INTERRUPT, AT_WINDOW, AT_STDIN, AT_OUT, AT_COUNT };
 /* While our reader does not read, neither do we; who is gone then is noticed later, and what it has sent is not lost. */
 static void choose(struct talk *talk, struct pollfd fds[AT_COUNT], int *ret_timeout)
 {
-    int out_fd = outflow_fd(&talk->out);
+    int out_fd = output_queue_fd(&talk->out);
     short events = 0;
     bool wants_input = talk->has_input && talk->has_started && !talk->is_over && channel_queued(talk->channel) < QUEUE_BYTES;
     bool reads = wants_input && may_read();
@@ -272,12 +272,12 @@ static int step(struct talk *talk)
         channel_send(talk->channel, true, CONTROL_D, 1);
     if (fds[AT_STDIN].revents)
         read_input(talk);
-    out_fd = outflow_fd(&talk->out);
-    r = fds[AT_OUT].revents ? outflow_write(&talk->out) : 0;
+    out_fd = output_queue_fd(&talk->out);
+    r = fds[AT_OUT].revents ? output_queue_write(&talk->out) : 0;
     if (r < 0)
         return out_fd == STDOUT_FILENO ? output_refused(r, "passing on the command's output", talk->err)
                                        : err_errno(talk->err, r, "passing on the command's output");
-    if (!talk->is_over && outflow_fd(&talk->out) < 0)
+    if (!talk->is_over && output_queue_fd(&talk->out) < 0)
         channel_hold(talk->channel, false);
     if (!talk->is_over && channel_work(talk->channel, fds[AT_CHANNEL].revents) < 0)
         talk->is_over = true;
@@ -308,7 +308,7 @@ static int converse(struct talk *talk)
     while (r == 0 && !(talk->is_over || talk->has_ended || talk->is_detached || talk->is_refused))
         r = step(talk);
     /* What the command printed last may still be on its way to our reader. */
-    while (r == 0 && !talk->is_detached && outflow_fd(&talk->out) >= 0)
+    while (r == 0 && !talk->is_detached && output_queue_fd(&talk->out) >= 0)
         r = step(talk);
     if (r == 0 && !talk->is_over && !talk->is_refused)
         channel_finish(talk->channel);
@@ -356,6 +356,6 @@ int console_run(struct api_call *call, struct console *console, struct err *err)
     if (code > 0 && err->code != ERR_OK)
         output_error(call->verb->name, err);
     channel_close(talk.channel);
-    outflow_done(&talk.out);
+    output_queue_done(&talk.out);
     return code;
 }

@@ -12,8 +12,8 @@
 #include "base/mem.h"
 #include "base/program.h"
 #include "base/standard_output.h"
-#include "cli/nearest.h"
 #include "cli/output.h"
+#include "cli/suggest.h"
 #include "cli/verb.h"
 
 /* The libraries of the server, and those of the API's verbs, would slow down every other verb: so they are programs of their own. */
@@ -119,7 +119,7 @@ static int refuse_verb(const char *name)
         for (const struct verb *const *verb = groups[i].verbs; *verb && count + 1 < ARRAY_LEN(names); verb++)
             names[count++] = (*verb)->name;
     }
-    nearest_refuse("agentfense", "verb", name, names);
+    suggest_refuse("agentfense", "verb", name, names);
     return EXIT_USAGE;
 }
 

@@ -1,5 +1,5 @@
 /*
- * Inside the room: the two ways a call is carried. Each is opened once, and carries one call after the other.
+ * Inside the module: the two ways a call is carried. Each is opened once, and carries one call after the other.
  */
 #pragma once
 

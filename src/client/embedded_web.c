@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/ws_routes.h"
+#include "api/compat_workspace_routes.h"
 #include "base/mem.h"
 #include "client/own_web.h"
 #include "rest/route.h"
@@ -172,7 +172,7 @@ static int find_route(struct embedded *embedded, const struct client_web *reques
     int r = 0;
 
     if (!embedded->routes)
-        r = route_table_new(&no_methods, ws_routes_make(&embedded->api), NULL, 0, &embedded->routes, err);
+        r = route_table_new(&no_methods, compat_routes_make(&embedded->api), NULL, 0, &embedded->routes, err);
     if (r < 0)
         return r;
     route_find(embedded->routes, request->verb, request->path, path_len, ret);

@@ -1,4 +1,4 @@
-/* Inside the room: a request to one of the server's routes, answered by its handler in this process. */
+/* Inside the module: a request to one of the server's routes, answered by its handler in this process. */
 #pragma once
 
 #include "call/web.h"

@@ -1,4 +1,4 @@
-/* Inside the room: a server, and how libcurl gets there. */
+/* Inside the module: a server, and how libcurl gets there. */
 #pragma once
 
 #include <curl/curl.h>

@@ -56,7 +56,7 @@ struct config {
 
     char *project_root;
     uint64_t workspaces_max, workspace_bytes_max, workspace_total_bytes_max;
-    int64_t workspace_ttl_ns, workspace_idle_ns, workspace_terminal_ns;
+    int64_t workspace_ttl_ns, workspace_idle_ns, sandbox_terminal_ns;
     bool cleans_terminal;
     int64_t workspace_trash_ns, workspace_undo_ns;
     bool require_human, host_mount;

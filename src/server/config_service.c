@@ -45,7 +45,7 @@ struct service_options config_service(const struct config *config)
         .workspace_total_bytes_max = config->workspace_total_bytes_max,
         .workspace_ttl_ns = config->workspace_ttl_ns,
         .workspace_idle_ns = config->workspace_idle_ns,
-        .workspace_terminal_ns = config->workspace_terminal_ns,
+        .sandbox_terminal_ns = config->sandbox_terminal_ns,
         .collects_terminal_workspaces = config->cleans_terminal,
         .workspace_undo_ns = config->workspace_undo_ns,
         .workspace_trash_ns = config->workspace_trash_ns,

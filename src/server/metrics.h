@@ -1,5 +1,5 @@
 /*
- * What is counted for Prometheus: calls by method and code with how long they took, and whatever the rooms count themselves, put together
+ * What is counted for Prometheus: calls by method and code with how long they took, and whatever the modules count themselves, put together
  * when somebody asks.
  */
 #pragma once

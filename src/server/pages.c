@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/compat_workspace_routes.h"
 #include "api/gate.h"
-#include "api/ws_routes.h"
 #include "base/mem.h"
 #include "server/server.h"
 #include "service/stats.h"
@@ -38,7 +38,7 @@ static void show_health(const struct rest_request *request, struct rest_response
     const struct caller caller = { .owner = is_known ? request->call->owner : "",
                                    .is_admin = request->call->is_admin,
                                    .cancel_fd = -1 };
-    json_t *health = ws_health_make(server->service, is_known ? &caller : NULL, &is_up);
+    json_t *health = compat_health_make(server->service, is_known ? &caller : NULL, &is_up);
 
     if (!is_known)
         json_object_set_new(health, "status", json_string(is_up ? "ok" : "unavailable"));
@@ -98,7 +98,7 @@ static void show_metrics(const struct rest_request *request, struct rest_respons
         refuse(response, &err);
         return;
     }
-    json_t *workspaces = wants_json(request->query) ? ws_metrics_make(server->service) : NULL;
+    json_t *workspaces = wants_json(request->query) ? compat_metrics_make(server->service) : NULL;
 
     if (workspaces) {
         take_json(response, workspaces);
@@ -110,7 +110,7 @@ static void show_metrics(const struct rest_request *request, struct rest_respons
     metrics_add_calls(server->metrics, &response->body);
     add_carriers(server, &response->body);
     stats_add(server->service, &response->body);
-    ws_metrics_add(server->service, &response->body);
+    compat_metrics_add(server->service, &response->body);
 }
 
 const struct rest_page *pages_make(struct server *server, size_t *ret_count)

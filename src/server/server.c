@@ -7,8 +7,8 @@
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
+#include "api/compat_workspace_routes.h"
 #include "api/methods.h"
-#include "api/ws_routes.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -164,7 +164,7 @@ static int start_rest(struct server *server, struct err *err)
     const struct rest_page *pages = pages_make(server, &page_count);
     struct http_server_options options = {
         .methods = &server->methods,
-        .web = ws_routes_make(&server->api),
+        .web = compat_routes_make(&server->api),
         .pool = server->pool,
         .pages = pages,
         .page_count = page_count,

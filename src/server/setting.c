@@ -96,7 +96,7 @@ const struct setting settings[] = {
     { "workspace.ttl", SETTING_SPAN, AT(workspace_ttl_ns), "24h", NULL, NULL,
       "age from which a collection that does not say takes one" },
     { "workspace.idle_ttl", SETTING_SPAN, AT(workspace_idle_ns), "4h", NULL, NULL, "likewise, without use" },
-    { "workspace.terminal_delay", SETTING_SPAN, AT(workspace_terminal_ns), "1h", NULL, NULL,
+    { "workspace.terminal_delay", SETTING_SPAN, AT(sandbox_terminal_ns), "1h", NULL, NULL,
       "how long one that was approved or rejected is kept" },
     { "workspace.auto_cleanup_terminal", SETTING_BOOL, AT(cleans_terminal), "true", NULL, NULL,
       "whether those are collected without being asked" },

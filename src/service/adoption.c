@@ -7,13 +7,13 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "service/greeting.h"
+#include "service/hello.h"
 #include "service/janitor.h"
 #include "service/life.h"
+#include "service/sandbox_care.h"
 #include "service/service_int.h"
 #include "service/sync.h"
 #include "service/watch.h"
-#include "service/workspaces.h"
 #include "store/event_row.h"
 #include "store/session_row.h"
 #include "wire/ctl_client.h"
@@ -71,7 +71,7 @@ static int greet(int dir_fd, int timeout_ms, int *ret_fd, struct err *err)
     int r = sandbox_dir_is_running(dir_fd) ? ctl_client_connect(dir_fd, &fd, err) : refuse_gone(err);
 
     if (r == 0)
-        r = greeting_await(fd, timeout_ms, &state, err);
+        r = hello_await(fd, timeout_ms, &state, err);
     if (r < 0)
         return sandbox_dir_is_running(dir_fd) ? -EBUSY : -ENOTCONN;
     if (state != CTL_STATE_RUNNING)
@@ -80,13 +80,14 @@ static int greet(int dir_fd, int timeout_ms, int *ret_fd, struct err *err)
     return 0;
 }
 
-static int take(struct service *service, struct ward *ward, const struct sandbox_row *row, int timeout_ms, struct err *err)
+static int take(struct service *service, struct sandbox_conn *conn, const struct sandbox_row *row, int timeout_ms,
+                struct err *err)
 {
     char name[SANDBOX_NAME_MAX];
     struct proc nobody = PROC_NONE;
     autofd int dir_fd = -1;
     autofd int fd = -1;
-    int r = state_dir_find(&service->state_dir, ward->id, name, &dir_fd, err);
+    int r = state_dir_find(&service->state_dir, conn->id, name, &dir_fd, err);
 
     if (r == 0)
         r = greet(dir_fd, timeout_ms, &fd, err);
@@ -94,18 +95,18 @@ static int take(struct service *service, struct ward *ward, const struct sandbox
         sandbox_dir_unmount_leftover(dir_fd);
     if (r < 0)
         return r;
-    ward_set_running(ward, &nobody, steal_fd(&dir_fd), row->owner_id, row->codebase_id, row->sync_on_completion);
-    r = watch_add(service, ward, steal_fd(&fd), last_event_of(service, row->id, row->started_ns), err);
+    sandbox_conn_set_running(conn, &nobody, steal_fd(&dir_fd), row->owner_id, row->codebase_id, row->sync_on_completion);
+    r = watch_add(service, conn, steal_fd(&fd), last_event_of(service, row->id, row->started_ns), err);
     if (r < 0) {
-        ward_end_running(ward);
+        sandbox_conn_end_running(conn);
         return r == -ENOTCONN || r == -ENOENT ? -EIO : r;
     }
     return 0;
 }
 
-int adoption_take(struct service *service, struct ward *ward, const struct sandbox_row *row, struct err *err)
+int adoption_take(struct service *service, struct sandbox_conn *conn, const struct sandbox_row *row, struct err *err)
 {
-    return take(service, ward, row, SINGLE_MS, err);
+    return take(service, conn, row, SINGLE_MS, err);
 }
 
 static int patience_ms(const struct round *round)
@@ -115,17 +116,17 @@ static int patience_ms(const struct round *round)
     return left > BRIEF_MS ? (int) left : BRIEF_MS;
 }
 
-static int adopt(const struct round *round, struct ward *ward, const struct sandbox_row *row, struct err *err)
+static int adopt(const struct round *round, struct sandbox_conn *conn, const struct sandbox_row *row, struct err *err)
 {
     struct err unseen = ERR_NONE;
-    int r = take(round->service, ward, row, patience_ms(round), err);
+    int r = take(round->service, conn, row, patience_ms(round), err);
 
     if (r < 0)
         return r;
     /* What ended while nobody was there. */
-    sync_later(round->service, ward);
+    sync_later(round->service, conn);
     log_info("sandbox adopted", LOG_STR("sandbox_id", row->id));
-    if (life_show_on_host(round->service, ward, row, &unseen) < 0)
+    if (life_show_on_host(round->service, conn, row, &unseen) < 0)
         log_warn("a sandbox's files are not mounted on the host", LOG_STR("sandbox_id", row->id),
                  LOG_STR("error", unseen.text));
     return 0;
@@ -163,7 +164,7 @@ static void note_end(const struct round *round, struct sandbox_row *row, const c
 }
 
 /* Nobody was told of it. One over a directory stays as a record of what was asked for. */
-static void undo_creation(struct service *service, struct ward *ward, struct sandbox_row *row, struct err *err)
+static void undo_creation(struct service *service, struct sandbox_conn *conn, struct sandbox_row *row, struct err *err)
 {
     struct sandbox_move move = { .id = row->id,
                                  .from = BIT(CREATING),
@@ -175,14 +176,14 @@ static void undo_creation(struct service *service, struct ward *ward, struct san
     struct err ignored = ERR_NONE;
     int r;
 
-    life_end_stray(service, ward, row);
-    state_dir_remove(&service->state_dir, ward->id, &ignored);
+    life_end_stray(service, conn, row);
+    state_dir_remove(&service->state_dir, conn->id, &ignored);
     r = sandbox_row_is_over_directory(row) ? sandbox_row_move(service->store, &move, row, err)
                                            : sandbox_row_delete(service->store, row->id, err);
     if (r < 0)
-        log_warn("a half-made sandbox could not be taken back", LOG_STR("sandbox_id", ward->id), LOG_STR("error", err->text));
+        log_warn("a half-made sandbox could not be taken back", LOG_STR("sandbox_id", conn->id), LOG_STR("error", err->text));
     else
-        log_info("half-made sandbox taken back", LOG_STR("sandbox_id", ward->id));
+        log_info("half-made sandbox taken back", LOG_STR("sandbox_id", conn->id));
 }
 
 /* Nobody can use it now, so it does not run as far as anybody can see; but what it does goes on, and its sessions live. */
@@ -201,7 +202,7 @@ static void note_silence(const struct round *round, struct sandbox_row *row, str
 }
 
 /* It ran when no server was there, and does not any more, or it is just dying. What was done in it is still there. */
-static void start_again(const struct round *round, struct ward *ward, struct sandbox_row *row, struct err *err)
+static void start_again(const struct round *round, struct sandbox_conn *conn, struct sandbox_row *row, struct err *err)
 {
     autofree char *why = NULL;
     int r = life_move(round->service, row, BIT(RUNNING), SANDBOX_STATUS_STARTING, NULL, err);
@@ -209,7 +210,7 @@ static void start_again(const struct round *round, struct ward *ward, struct san
     if (r == 0)
         r = session_row_close_all(round->service->store, row->id, NULL, clock_wall_ns(), err);
     if (r >= 0)
-        r = life_boot(round->service, ward, row, -1, -1, err);
+        r = life_boot(round->service, conn, row, -1, -1, err);
     if (r == 0) {
         log_info("sandbox started again", LOG_STR("sandbox_id", row->id));
         life_move(round->service, row, BIT(STARTING), SANDBOX_STATUS_RUNNING, NULL, err);
@@ -225,13 +226,13 @@ static void start_again(const struct round *round, struct ward *ward, struct san
     note_end(round, row, why, err);
 }
 
-static void note_running(const struct round *round, struct ward *ward, struct sandbox_row *row, struct err *err)
+static void note_running(const struct round *round, struct sandbox_conn *conn, struct sandbox_row *row, struct err *err)
 {
     const unsigned from = BIT(STARTING) | BIT(ERROR);
     bool was_lost = row->status == SANDBOX_STATUS_ERROR;
 
     if (row->status == SANDBOX_STATUS_STOPPING)
-        life_stop(round->service, &caller_system, ward, row, err);
+        life_stop(round->service, &caller_system, conn, row, err);
     else if (row->status != SANDBOX_STATUS_RUNNING &&
              life_move(round->service, row, from, SANDBOX_STATUS_RUNNING, NULL, err) == 0 && was_lost)
         tell(round->service, row, "sandbox_recovered", "the sandbox's supervisor answers again");
@@ -239,28 +240,28 @@ static void note_running(const struct round *round, struct ward *ward, struct sa
 
 /* ---- one after the other ---- */
 
-static void look_at(const struct round *round, struct ward *ward, struct sandbox_row *row)
+static void look_at(const struct round *round, struct sandbox_conn *conn, struct sandbox_row *row)
 {
     struct service *service = round->service;
     struct err err = ERR_NONE;
 
     if (row->status == SANDBOX_STATUS_CREATING) {
-        undo_creation(service, ward, row, &err);
+        undo_creation(service, conn, row, &err);
         return;
     }
-    autoptr(ward) running = ward_find_running(&service->wards, row->id);
-    int r = running ? 0 : adopt(round, ward, row, &err);
+    autoptr(sandbox_conn) running = sandbox_conn_find_running(&service->conns, row->id);
+    int r = running ? 0 : adopt(round, conn, row, &err);
 
     err = ERR_NONE;
     if (row->status == SANDBOX_STATUS_DELETING) {
-        if (life_delete(service, ward, row, true, &err) < 0)
-            log_warn("a sandbox could not be removed", LOG_STR("sandbox_id", ward->id), LOG_STR("error", err.text));
+        if (life_delete(service, conn, row, true, &err) < 0)
+            log_warn("a sandbox could not be removed", LOG_STR("sandbox_id", conn->id), LOG_STR("error", err.text));
         else
             sandbox_tell(service, &caller_system, row, "sandbox_destroyed", NULL, NULL);
     } else if (r == 0) {
-        note_running(round, ward, row, &err);
+        note_running(round, conn, row, &err);
     } else if (round->is_first && row->restarts && row->status == SANDBOX_STATUS_RUNNING) {
-        start_again(round, ward, row, &err);
+        start_again(round, conn, row, &err);
     } else if (r == -ENOTCONN || r == -ENOENT) {
         note_end(round, row, reason_of_end(round, row), &err);
     } else {
@@ -271,7 +272,7 @@ static void look_at(const struct round *round, struct ward *ward, struct sandbox
 /* Whether there is anything to look at: most that failed have no supervisor, and most that run are known to. */
 static bool is_plain(const struct round *round, const struct sandbox_row *row)
 {
-    autoptr(ward) running = ward_find_running(&round->service->wards, row->id);
+    autoptr(sandbox_conn) running = sandbox_conn_find_running(&round->service->conns, row->id);
 
     if (row->status == SANDBOX_STATUS_ERROR)
         return sandbox_row_state(row) == SANDBOX_STATE_ERROR || !state_dir_is_running(&round->service->state_dir, row->id);
@@ -283,19 +284,19 @@ static void take_up(const struct round *round, const struct sandbox_row *listed)
 {
     struct service *service = round->service;
     autodone(sandbox_row) struct sandbox_row row = { 0 };
-    autoptr(ward) ward = NULL;
+    autoptr(sandbox_conn) conn = NULL;
     struct err err = ERR_NONE;
 
     if (is_plain(round, listed))
         return;
-    ward = ward_get(&service->wards, listed->id);
-    if (pthread_mutex_trylock(&ward->life) != 0)
+    conn = sandbox_conn_get(&service->conns, listed->id);
+    if (pthread_mutex_trylock(&conn->life) != 0)
         return;
     /* It may have ended meanwhile, and that may have been written. */
     if (sandbox_row_get(service->store, listed->id, &row, &err) == 0 && UNSETTLED & SANDBOX_STATUS_BIT((unsigned) row.status) &&
         !is_plain(round, &row))
-        look_at(round, ward, &row);
-    pthread_mutex_unlock(&ward->life);
+        look_at(round, conn, &row);
+    pthread_mutex_unlock(&conn->life);
 }
 
 static void take_up_listed(struct service *service, struct sandbox_row *row, void *cookie)
@@ -325,10 +326,10 @@ static int end_if_stray(const char *name, int dir_fd, void *cookie)
         sandbox_row_get(service->store, name, &row, &ignored) < 0 ||
         !((BIT(PENDING) | BIT(STOPPED) | BIT(DELETED)) & SANDBOX_STATUS_BIT((unsigned) row.status)))
         return 0;
-    struct ward *ward = ward_get(&service->wards, name);
-    pthread_mutex_lock(&ward->life);
-    life_end_stray(service, ward, &row);
-    life_release(ward);
+    struct sandbox_conn *conn = sandbox_conn_get(&service->conns, name);
+    pthread_mutex_lock(&conn->life);
+    life_end_stray(service, conn, &row);
+    life_release(conn);
     return 0;
 }
 

@@ -9,13 +9,13 @@
 #include "base/err.h"
 
 struct service;
-struct ward;
+struct sandbox_conn;
 
 struct sandbox_row;
 
-/* The sandbox of the ward's name, if it runs and answers. -ENOTCONN, -ENOENT: it does not run; otherwise somebody has it and is silent. The
- * ward's `life` is held. */
-int adoption_take(struct service *service, struct ward *ward, const struct sandbox_row *row, struct err *err);
+/* The sandbox of the conn's name, if it runs and answers. -ENOTCONN, -ENOENT: it does not run; otherwise somebody has it and is silent. The
+ * conn's `life` is held. */
+int adoption_take(struct service *service, struct sandbox_conn *conn, const struct sandbox_row *row, struct err *err);
 
 /* At the start, with some patience for those that are slow to answer. */
 int adoption_run(struct service *service, struct err *err);

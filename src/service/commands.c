@@ -27,28 +27,29 @@ void command_result_done(struct command_result *result)
 
 /* ---- where it runs ---- */
 
-int service_find_ward(struct service *service, const struct caller *caller, const char *id, struct ward **ret, struct err *err)
+int service_find_conn(struct service *service, const struct caller *caller, const char *id, struct sandbox_conn **ret,
+                      struct err *err)
 {
-    autoptr(ward) ward = ward_find_running(&service->wards, id);
+    autoptr(sandbox_conn) conn = sandbox_conn_find_running(&service->conns, id);
     bool is_seen = false;
 
     /* The row knows why, or by which id it is meant. */
-    if (!ward) {
+    if (!conn) {
         autodone(sandbox_row) struct sandbox_row row = { 0 };
         int r = service_get_sandbox(service, caller, id, &row, err);
 
         if (r < 0)
             return r;
-        ward = ward_find_running(&service->wards, row.id);
+        conn = sandbox_conn_find_running(&service->conns, row.id);
     }
-    if (!ward)
+    if (!conn)
         return refuse_not_running(err);
-    pthread_mutex_lock(&ward->lock);
-    is_seen = ward->owner && caller_sees(caller, ward->owner);
-    pthread_mutex_unlock(&ward->lock);
+    pthread_mutex_lock(&conn->lock);
+    is_seen = conn->owner && caller_sees(caller, conn->owner);
+    pthread_mutex_unlock(&conn->lock);
     if (!is_seen)
         return refuse_sandbox(err);
-    *ret = steal_ptr(&ward);
+    *ret = steal_ptr(&conn);
     return 0;
 }
 
@@ -166,18 +167,18 @@ static void fill_result(const struct exec_result *result, int64_t began_ns, stru
 
 /* A command whose changes could not be synced has run all the same: they stay in the sandbox and go with the next. Takes the
  * connection. */
-static void sync_after(struct service *service, struct ward *ward, int fd, struct command_result *ret)
+static void sync_after(struct service *service, struct sandbox_conn *conn, int fd, struct command_result *ret)
 {
     struct sync_result synced = { 0 };
     struct err err = ERR_NONE;
-    int r = sync_run(service, ward, fd, ret->name, &synced, &err);
+    int r = sync_run(service, conn, fd, ret->name, &synced, &err);
 
     if (r == 0)
-        ward_give_fd(ward, fd);
+        sandbox_conn_give_fd(conn, fd);
     else
         close(fd);
     if (r < 0)
-        log_warn("changes could not be synced and stay in the sandbox", LOG_STR("sandbox_id", ward->id),
+        log_warn("changes could not be synced and stay in the sandbox", LOG_STR("sandbox_id", conn->id),
                  LOG_STR("error", err.text));
     ret->version = synced.version;
     ret->conflicts = steal_ptr(&synced.conflicts);
@@ -205,8 +206,8 @@ static bool is_ending(void *cookie)
     return at != 0 && clock_now_ns() >= at;
 }
 
-static int run_in(struct service *service, struct ward *ward, const struct command_request *request, int cancel_fd, char **env,
-                  exec_output_fn fn, void *cookie, struct command_result *ret, struct err *err)
+static int run_in(struct service *service, struct sandbox_conn *conn, const struct command_request *request, int cancel_fd,
+                  char **env, exec_output_fn fn, void *cookie, struct command_result *ret, struct err *err)
 {
     struct exec_sink sink = { .fn = fn, .cookie = cookie, .cancel_fd = cancel_fd, .spare = is_ending, .spare_cookie = service };
     const char *shell[] = { "/bin/sh", "-c", request->command, NULL };
@@ -226,20 +227,20 @@ static int run_in(struct service *service, struct ward *ward, const struct comma
     int64_t began_ns = clock_now_ns();
     struct exec_result result;
     autofd int fd = -1;
-    int r = ward_take_fd(ward, &fd, err);
+    int r = sandbox_conn_take_fd(conn, &fd, err);
 
     if (r < 0)
         return r;
     id_new(EXEC_ID_PREFIX, ret->name);
-    ward_note_exec(ward, ret->name);
+    sandbox_conn_note_exec(conn, ret->name);
     r = exec_run(fd, &exec, &sink, &result, err);
     if (r == -ECANCELED && result.finished.end != 0)
-        sync_after(service, ward, steal_fd(&fd), ret);
+        sync_after(service, conn, steal_fd(&fd), ret);
     if (r < 0)
         return refuse(request, r, err);
     tell_why(&result.finished, cwd, fn, cookie);
     fill_result(&result, began_ns, ret);
-    sync_after(service, ward, steal_fd(&fd), ret);
+    sync_after(service, conn, steal_fd(&fd), ret);
     return judge(&result, err);
 }
 
@@ -248,15 +249,15 @@ int command_run(struct service *service, const struct caller *caller, const stru
 {
     __attribute__((cleanup(commands_free_env))) char **env = NULL;
     autofree char *sandbox_id = NULL;
-    autoptr(ward) ward = NULL;
+    autoptr(sandbox_conn) conn = NULL;
     int r = find_sandbox_of(service, request, &sandbox_id, err);
 
     if (r == 0)
-        r = service_find_ward(service, caller, sandbox_id, &ward, err);
+        r = service_find_conn(service, caller, sandbox_id, &conn, err);
     /* What is not the caller's does not exist, a session no more than its sandbox. */
     if (r == -ENOENT && request->session_id)
         return refuse_session(err);
     if (r == 0)
         r = commands_make_env(request->env, &env, err);
-    return r < 0 ? r : run_in(service, ward, request, caller->cancel_fd, env, fn, cookie, ret, err);
+    return r < 0 ? r : run_in(service, conn, request, caller->cancel_fd, env, fn, cookie, ret, err);
 }

@@ -13,8 +13,8 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "review/acceptance.h"
-#include "service/ward.h"
-#include "service/workspace_reach.h"
+#include "service/sandbox_conn.h"
+#include "service/sandbox_reach.h"
 #include "wire/ctl_file_client.h"
 
 #define TAG 1
@@ -28,12 +28,12 @@
 struct searching {
     const struct file_search *search;
     struct file_search_result *result;
-    struct acceptance names; /* owned: the glob */
-    struct ward *ward;       /* owned */
-    int fd;                  /* owned: to the supervisor */
-    bool is_busy;            /* an answer is still to come on it: it is of no use to others */
-    char *payload;           /* owned; FRAME_PAYLOAD_MAX */
-    char *needle;            /* owned: the text, in lower case if case does not matter */
+    struct acceptance names;   /* owned: the glob */
+    struct sandbox_conn *conn; /* owned */
+    int fd;                    /* owned: to the supervisor */
+    bool is_busy;              /* an answer is still to come on it: it is of no use to others */
+    char *payload;             /* owned; FRAME_PAYLOAD_MAX */
+    char *needle;              /* owned: the text, in lower case if case does not matter */
     int cancel_fd;
     int64_t until_ns;
     uint64_t bytes_left;
@@ -43,10 +43,10 @@ struct searching {
 
 static void searching_done(struct searching *s)
 {
-    if (s->fd >= 0 && !s->is_busy && s->ward)
-        ward_give_fd(s->ward, steal_fd(&s->fd));
+    if (s->fd >= 0 && !s->is_busy && s->conn)
+        sandbox_conn_give_fd(s->conn, steal_fd(&s->fd));
     cleanup_fd(&s->fd);
-    ward_unref(s->ward);
+    sandbox_conn_unref(s->conn);
     acceptance_done(&s->names);
     free(s->payload);
     free(s->needle);
@@ -411,9 +411,9 @@ int file_search_run(struct service *service, const struct caller *caller, const 
     if (r == 0)
         r = take_path(&s, search->path, &clean);
     if (r == 0)
-        r = workspace_reach_ward(service, caller, id, &s.ward, err);
+        r = sandbox_reach_conn(service, caller, id, &s.conn, err);
     if (r == 0)
-        r = ward_take_fd(s.ward, &s.fd, err);
+        r = sandbox_conn_take_fd(s.conn, &s.fd, err);
     if (r < 0)
         return r;
     s.payload = malloc(FRAME_PAYLOAD_MAX);

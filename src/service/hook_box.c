@@ -16,7 +16,7 @@
 #include "fence/copy_delta.h"
 #include "sandbox/launch.h"
 #include "service/exec.h"
-#include "service/greeting.h"
+#include "service/hello.h"
 #include "service/profiles.h"
 #include "wire/ctl_client.h"
 
@@ -54,9 +54,9 @@ static int make_spec(struct service *service, const struct sandbox_row *row, int
 
     if (r < 0)
         return r;
-    workspace_driver_try(service, WORKSPACE_DRIVER, &fence);
-    const char *driver = fence.works ? WORKSPACE_DRIVER : "overlayfs";
-    if (strcmp(driver, WORKSPACE_DRIVER) != 0 && strcmp(row->driver, driver) != 0)
+    sandbox_driver_try(service, SANDBOX_DRIVER, &fence);
+    const char *driver = fence.works ? SANDBOX_DRIVER : "overlayfs";
+    if (strcmp(driver, SANDBOX_DRIVER) != 0 && strcmp(row->driver, driver) != 0)
         return err_set(err, ERR_FAILED_PRECONDITION, -EOPNOTSUPP,
                        "hooks need the driver fence or overlayfs, and this host has neither");
     free(spec->id);
@@ -213,7 +213,7 @@ static int run_command(struct hook_box *box, const struct hook_call *call, struc
     int r = ctl_client_connect(box->dir_fd, &fd, err);
 
     if (r == 0)
-        r = greeting_await(fd, HELLO_MS, &state, err);
+        r = hello_await(fd, HELLO_MS, &state, err);
     if (r == 0)
         r = execution_config_get(box->service, &config, err);
     if (r < 0)

@@ -9,15 +9,15 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "service/adoption.h"
-#include "service/claims.h"
 #include "service/events.h"
+#include "service/idempotency.h"
 #include "service/life.h"
+#include "service/reviews_int.h"
 #include "service/service_int.h"
 #include "service/sessions.h"
 #include "service/sync.h"
-#include "service/workspace_review_int.h"
-#include "store/claim_row.h"
 #include "store/event_row.h"
+#include "store/idempotency_row.h"
 #include "store/session_row.h"
 
 #define TRIM_STEP 500
@@ -45,9 +45,9 @@ static bool has_changes(struct service *service, const char *id)
     return state_dir_find(&service->state_dir, id, name, &dir_fd, &ignored) < 0 || sandbox_dir_has_changes(dir_fd);
 }
 
-static int retire_for_good(struct service *service, struct ward *ward, struct sandbox_row *row, struct err *err)
+static int retire_for_good(struct service *service, struct sandbox_conn *conn, struct sandbox_row *row, struct err *err)
 {
-    int r = life_delete(service, ward, row, true, err);
+    int r = life_delete(service, conn, row, true, err);
 
     if (r == 0)
         sandbox_tell(service, &caller_system, row, "sandbox_destroyed", NULL, NULL);
@@ -57,20 +57,20 @@ static int retire_for_good(struct service *service, struct ward *ward, struct sa
 static void retire(struct service *service, struct sandbox_row *row, void *cookie)
 {
     const int64_t now = *(const int64_t *) cookie;
-    autoptr(ward) ward = ward_get(&service->wards, row->id);
+    autoptr(sandbox_conn) conn = sandbox_conn_get(&service->conns, row->id);
     struct err err = ERR_NONE;
     autodone(sandbox_row) struct sandbox_row fresh = { 0 };
     int r;
 
-    pthread_mutex_lock(&ward->life);
+    pthread_mutex_lock(&conn->life);
     r = sandbox_row_get(service->store, row->id, &fresh, &err);
     if (r == 0 && fresh.status == SANDBOX_STATUS_RUNNING) {
-        r = life_stop(service, &caller_system, ward, &fresh, &err);
+        r = life_stop(service, &caller_system, conn, &fresh, &err);
         sandbox_tell(service, &caller_system, &fresh, "sandbox_expired", NULL, NULL);
     }
     if (r == 0 && (now - fresh.expires_ns > service->options.retention_ns || !has_changes(service, fresh.id)))
-        r = retire_for_good(service, ward, &fresh, &err);
-    pthread_mutex_unlock(&ward->life);
+        r = retire_for_good(service, conn, &fresh, &err);
+    pthread_mutex_unlock(&conn->life);
     if (r < 0 && r != -ENOENT)
         log_warn("an expired sandbox could not be put away", LOG_STR("sandbox_id", row->id), LOG_STR("error", err.text));
 }
@@ -97,8 +97,8 @@ static void trim(struct service *service)
         ;
     while (session_row_trim(service->store, service->host_id, now - SESSIONS_KEPT_NS, TRIM_STEP, &ignored) > 0)
         ;
-    claims_recover(service, now - CLAIM_OPEN_NS, &ignored);
-    while (claim_row_trim(service->store, now, TRIM_STEP, &ignored) > 0)
+    idempotency_recover(service, now - IDEMPOTENCY_OPEN_NS, &ignored);
+    while (idempotency_row_trim(service->store, now, TRIM_STEP, &ignored) > 0)
         ;
 }
 
@@ -114,11 +114,11 @@ static int64_t do_round(struct service *service)
     if (was_unsure && sessions_reconcile(service) < 0)
         atomic_store(&service->is_unsure, true);
     if (was_unsure) {
-        workspaces_recover_reviews(service);
+        reviews_recover(service);
         life_sweep(service);
     }
     retire_expired(service);
-    workspaces_tend(service);
+    sandboxes_tend(service);
     trim(service);
     return atomic_load(&service->is_unsure) && DOUBT_NS < usual ? DOUBT_NS : usual;
 }

@@ -1,20 +1,20 @@
 /*
- * Inside the room: the steps of a sandbox's life. Whoever takes one holds the ward's `life`, unless it says otherwise.
+ * Inside the module: the steps of a sandbox's life. Whoever takes one holds the conn's `life`, unless it says otherwise.
  */
 #pragma once
 
 #include "base/err.h"
 #include "service/caller.h"
+#include "service/sandbox_conn.h"
 #include "service/sandboxes.h"
-#include "service/ward.h"
 #include "store/sandbox_row.h"
 
 struct service;
 
 /* With `life` taken and the row read again, of a sandbox of this host whatever its status; life_release() lets go. */
-int life_hold(struct service *service, const struct caller *caller, const char *id, struct ward **ret_ward,
+int life_hold(struct service *service, const struct caller *caller, const char *id, struct sandbox_conn **ret_conn,
               struct sandbox_row *ret, struct err *err);
-void life_release(struct ward *ward);
+void life_release(struct sandbox_conn *conn);
 
 /* Writes the step, in the store and in the row. */
 int life_move(struct service *service, struct sandbox_row *row, unsigned from, enum sandbox_status to, const char *reason,
@@ -29,35 +29,35 @@ int life_refuse_state(const struct sandbox_row *row, const char *verbed, struct 
 
 /* Starts its supervisor over the delta that is there; the row is the caller's to write. `base_fd`: the directory as it was checked, or -1: its
  * supervisor opens it, and refuses if it is not the one that the delta was made over. */
-int life_boot(struct service *service, struct ward *ward, const struct sandbox_row *row, int base_fd, int cancel_fd,
+int life_boot(struct service *service, struct sandbox_conn *conn, const struct sandbox_row *row, int base_fd, int cancel_fd,
               struct err *err);
 /* Where its files are wanted on the host, and not there already: a server that was killed leaves them. */
-int life_show_on_host(struct service *service, const struct ward *ward, const struct sandbox_row *row, struct err *err);
+int life_show_on_host(struct service *service, const struct sandbox_conn *conn, const struct sandbox_row *row, struct err *err);
 
 /* From rest to running: what was decided about it is open again. */
-int life_start(struct service *service, const struct caller *caller, struct ward *ward, struct sandbox_row *row,
+int life_start(struct service *service, const struct caller *caller, struct sandbox_conn *conn, struct sandbox_row *row,
                struct err *err);
 /* Syncs what it can, ends its processes and its mount. "sandbox is not running". */
-int life_stop(struct service *service, const struct caller *caller, struct ward *ward, struct sandbox_row *row,
+int life_stop(struct service *service, const struct caller *caller, struct sandbox_conn *conn, struct sandbox_row *row,
               struct err *err);
 
 /* Ends whatever runs of it; the row is the caller's to write. */
-void life_end(struct service *service, struct ward *ward);
+void life_end(struct service *service, struct sandbox_conn *conn);
 /* Who was killed while it started one leaves a supervisor that the row knows nothing of, and that holds its files. Nobody was told of
  * it: it is ended. */
-void life_end_stray(struct service *service, struct ward *ward, const struct sandbox_row *row);
+void life_end_stray(struct service *service, struct sandbox_conn *conn, const struct sandbox_row *row);
 
 /* Without the lock: it ended, and nobody asked for that. */
-void life_ended(struct service *service, struct ward *ward, const char *reason);
+void life_ended(struct service *service, struct sandbox_conn *conn, const char *reason);
 
 /* ---- sandbox_remove.c ---- */
 
 /* Ends it, and gives up its files: now, or when their time in the trash is over. Refused while an approval has left something in the project
  * that cannot be tidied up. One that is being deleted already is deleted then. */
-int life_delete(struct service *service, struct ward *ward, struct sandbox_row *row, bool purges, struct err *err);
+int life_delete(struct service *service, struct sandbox_conn *conn, struct sandbox_row *row, bool purges, struct err *err);
 
 /* The files of a deleted one go for good. 1: they did; 0: they had. */
-int life_purge(struct service *service, struct ward *ward, struct sandbox_row *row, struct err *err);
+int life_purge(struct service *service, struct sandbox_conn *conn, struct sandbox_row *row, struct err *err);
 
 /* Directories of those that could not be made, and which could not be removed at the time. */
 void life_sweep(struct service *service);

@@ -7,13 +7,13 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "service/adoption.h"
-#include "service/claims.h"
-#include "service/condemned.h"
+#include "service/codebases_int.h"
+#include "service/idempotency.h"
 #include "service/life.h"
+#include "service/pending_delete.h"
+#include "service/reviews_int.h"
 #include "service/service_int.h"
-#include "service/shelf_int.h"
 #include "service/sync.h"
-#include "service/workspace_review_int.h"
 
 /* ---- what is nobody's ---- */
 
@@ -59,11 +59,11 @@ static void recover_codebase(struct service *service, const char *id)
     if (codebase_open(service->codebases, id, &codebase, &err) < 0 || codebase_info(codebase, &info, &err) < 0)
         return;
     if (is_known && (int64_t) info.version != row.version)
-        shelf_refresh_row(service, codebase, &err);
+        codebases_refresh_row(service, codebase, &err);
     if (is_known)
         return;
     codebase_close(steal_ptr(&codebase));
-    if (info.version == 0 || condemned_has(service, id))
+    if (info.version == 0 || pending_delete_has(service, id))
         codebase_delete(service->codebases, id, &err);
     else
         log_warn("a codebase is not in the database; its files are left alone", LOG_STR("codebase_id", id));
@@ -82,15 +82,15 @@ static int recover_codebases(struct service *service, struct err *err)
         recover_codebase(service, names.items[i]);
     names_done(&names);
     if (r >= 0)
-        condemned_forget_all(service);
+        pending_delete_forget_all(service);
     return r < 0 ? r : 0;
 }
 
 /* Whoever changed a codebase when the server was killed may not have been able to tell the others. */
-static void refresh(struct ward *ward, void *cookie)
+static void refresh(struct sandbox_conn *conn, void *cookie)
 {
-    if (*ward->codebase_id)
-        sync_tell_siblings(cookie, ward->codebase_id, NULL, NULL, 0);
+    if (*conn->codebase_id)
+        sync_tell_siblings(cookie, conn->codebase_id, NULL, NULL, 0);
 }
 
 int recovery_run(struct service *service, struct err *err)
@@ -100,12 +100,12 @@ int recovery_run(struct service *service, struct err *err)
     if (r == 0)
         r = adoption_run(service, err);
     if (r == 0) {
-        workspaces_recover_reviews(service);
+        reviews_recover(service);
         life_sweep(service);
-        r = claims_recover(service, INT64_MAX, err);
+        r = idempotency_recover(service, INT64_MAX, err);
     }
     if (r == 0)
-        wards_each_running(&service->wards, refresh, service);
+        sandbox_conns_each_running(&service->conns, refresh, service);
     service->is_unsure = true; /* sessions may have ended unseen */
     return r < 0 ? err_wrap(err, r, "looking at what the last server left") : 0;
 }

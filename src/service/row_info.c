@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "service/workspaces.h"
+#include "service/sandbox_care.h"
 #include "wire/runtime_type.h"
 #include "wire/sandbox_spec.h"
 
@@ -81,7 +81,7 @@ int row_info_make(const struct sandbox_row *row, struct sandbox_info **ret, stru
     return 0;
 }
 
-char *workspace_profile(const struct sandbox_row *row)
+char *sandbox_profile(const struct sandbox_row *row)
 {
     json_t *extra = row->extra.len ? json_loadb(row->extra.data, row->extra.len, 0, NULL) : NULL;
     const char *id = json_string_value(json_object_get(extra, "profile"));
@@ -91,7 +91,7 @@ char *workspace_profile(const struct sandbox_row *row)
     return copy;
 }
 
-bool workspace_wants_host_mount(const struct sandbox_row *row)
+bool sandbox_wants_host_mount(const struct sandbox_row *row)
 {
     json_t *extra = row->extra.len ? json_loadb(row->extra.data, row->extra.len, 0, NULL) : NULL;
     bool wants = json_is_true(json_object_get(extra, "hostMount"));

@@ -88,7 +88,7 @@ static int on_entry(const struct file_entry *entry, void *cookie)
     return strcmp(entry->name, ".git") == 0 ? FILE_WALK_SKIP : FILE_WALK_ON;
 }
 
-static int look_at_named(struct looking *l, const struct rule_preview_wish *wish, struct err *err)
+static int look_at_named(struct looking *l, const struct rule_preview_request *wish, struct err *err)
 {
     for (size_t i = 0; i < wish->path_count; i++) {
         autodone(buf) struct buf clean = BUF_EMPTY;
@@ -198,7 +198,7 @@ static void join_changes(struct looking *l)
     free(l->others);
 }
 
-int rule_preview_run(struct rule_base *base, const struct caller *caller, const struct rule_preview_wish *wish,
+int rule_preview_run(struct rule_base *base, const struct caller *caller, const struct rule_preview_request *wish,
                      struct rule_preview *ret, struct err *err)
 {
     static const struct rule_list none = RULE_LIST_EMPTY;

@@ -31,12 +31,12 @@ struct rule_preview {
     size_t finding_count;
 };
 
-struct rule_preview_wish {
+struct rule_preview_request {
     const struct rule_edit *edit; /* NULL: the rules that it has */
     const char *const *paths;     /* only these; none: all */
     size_t path_count, max_changes;
 };
 
-int rule_preview_run(struct rule_base *base, const struct caller *caller, const struct rule_preview_wish *wish,
+int rule_preview_run(struct rule_base *base, const struct caller *caller, const struct rule_preview_request *wish,
                      struct rule_preview *ret, struct err *err);
 void rule_preview_done(struct rule_preview *preview);

@@ -31,7 +31,7 @@ void sandbox_draft_init(struct sandbox_draft *draft, const struct service *servi
                                      .is_over_directory = !*request->codebase_id,
                                      .is_container = runtime_type_of_number(runtime)->needs_image,
                                      .base_fd = -1,
-                                     .scope = WORKSPACE_SCOPE_NONE,
+                                     .scope = SANDBOX_SCOPE_NONE,
                                      .out = out };
     id_new(SANDBOX_ID_PREFIX, draft->id);
 }
@@ -39,7 +39,7 @@ void sandbox_draft_init(struct sandbox_draft *draft, const struct service *servi
 void sandbox_draft_done(struct sandbox_draft *draft)
 {
     cleanup_fd(&draft->base_fd);
-    workspace_scope_done(&draft->scope);
+    sandbox_scope_done(&draft->scope);
     codebase_row_done(&draft->codebase);
     rule_list_done(&draft->rules);
     profile_done(&draft->profile);
@@ -136,10 +136,10 @@ static int choose_driver(struct service *service, struct sandbox_draft *draft, s
     const char *wanted = draft->request->driver;
 
     draft->driver =
-        *wanted || draft->is_over_directory ? workspace_driver_choose(service, wanted, draft->driver_reason) : WORKSPACE_DRIVER;
+        *wanted || draft->is_over_directory ? sandbox_driver_choose(service, wanted, draft->driver_reason) : SANDBOX_DRIVER;
     if (!draft->driver)
         return err_set_reason(err, err_reject(err, -EINVAL, wanted, "is no driver that this server has"), "DRIVER_UNKNOWN");
-    if (strcmp(draft->driver, WORKSPACE_DRIVER) != 0 && (draft->is_container || !draft->is_over_directory))
+    if (strcmp(draft->driver, SANDBOX_DRIVER) != 0 && (draft->is_container || !draft->is_over_directory))
         return err_reject(err, -EINVAL, draft->driver,
                           draft->is_container ? "is a driver that containers do not go with; use fence"
                                               : "is a driver that sandboxes over codebases do not go with; use fence");
@@ -188,7 +188,7 @@ static int resolve_codebase(struct service *service, const struct caller *caller
 static int resolve_directory(struct service *service, const struct caller *caller, struct sandbox_draft *draft, struct err *err)
 {
     const struct sandbox_request *request = draft->request;
-    struct workspace_scope_request where = {
+    struct sandbox_scope_request where = {
         .project_root = *request->project_root ? request->project_root : service->options.project_root,
         .scope_path = request->scope_path,
         .reserved = request->reserved_paths,
@@ -202,7 +202,7 @@ static int resolve_directory(struct service *service, const struct caller *calle
         where.project_root = where.scope_path;
     if (!*where.project_root)
         return err_invalid(err, "projectRoot is required: this server has no default (workspace.project_root)");
-    r = workspace_scope_resolve(&where, caller, &draft->scope, err);
+    r = sandbox_scope_resolve(&where, caller, &draft->scope, err);
     if (r == 0)
         draft->base_fd = steal_fd(&draft->scope.scope_fd);
     return r;
@@ -212,7 +212,7 @@ static int resolve_directory(struct service *service, const struct caller *calle
 static int choose_host_mount(struct service *service, const struct caller *caller, struct sandbox_draft *draft, struct err *err)
 {
     const bool *wanted = draft->request->host_mount;
-    bool is_fence = strcmp(draft->driver, WORKSPACE_DRIVER) == 0;
+    bool is_fence = strcmp(draft->driver, SANDBOX_DRIVER) == 0;
 
     draft->host_mount = !wanted && draft->is_over_directory && !draft->is_container && service->options.mounts_on_host &&
                         is_fence && geteuid() == 0;
@@ -237,7 +237,7 @@ static int choose_host_mount(struct service *service, const struct caller *calle
 static int make_rules(struct sandbox_draft *draft, struct err *err)
 {
     const struct sandbox_request *request = draft->request;
-    bool checks = strcmp(draft->driver, WORKSPACE_DRIVER) == 0;
+    bool checks = strcmp(draft->driver, SANDBOX_DRIVER) == 0;
     const char *preset = draft->is_over_directory && !*request->preset && request->rules->count == 0 && checks
                              ? DIRECTORY_PRESET
                              : request->preset;
@@ -302,7 +302,7 @@ static void fill_limits(const struct service *service, struct sandbox_draft *dra
     row->disk_bytes = own->disk_bytes ? own->disk_bytes : usual;
     draft->out->disk_inodes = own->disk_inodes ? own->disk_inodes : ours->disk_inodes;
     /* Nobody would hold them to it. */
-    if (strcmp(draft->driver, WORKSPACE_DRIVER) != 0)
+    if (strcmp(draft->driver, SANDBOX_DRIVER) != 0)
         row->disk_bytes = draft->out->disk_inodes = 0;
     spec->memory_bytes = (uint64_t) row->memory_bytes;
     spec->cpu_quota_us = (uint32_t) row->cpu_quota;

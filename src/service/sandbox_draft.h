@@ -1,13 +1,13 @@
 /*
- * Inside the room: a sandbox that was asked for, from the request to what will be written down of it. Nothing of it is there yet.
+ * Inside the module: a sandbox that was asked for, from the request to what will be written down of it. Nothing of it is there yet.
  */
 #pragma once
 
 #include "base/buf.h"
 #include "service/profile.h"
+#include "service/sandbox_driver.h"
+#include "service/sandbox_scope.h"
 #include "service/sandboxes.h"
-#include "service/workspace_driver.h"
-#include "service/workspace_scope.h"
 #include "store/codebase_row.h"
 #include "wire/sandbox_spec.h"
 
@@ -16,7 +16,7 @@ struct sandbox_draft {
     const struct sandbox_request *request;
     bool is_over_directory, is_container, host_mount;
     int base_fd; /* owned: the directory that was checked; from here on everybody uses that, and not its name */
-    struct workspace_scope scope;
+    struct sandbox_scope scope;
     struct codebase_row codebase;
     struct rule_list rules;
     struct profile profile;

@@ -20,10 +20,10 @@
 #include "service/adoption.h"
 #include "service/events.h"
 #include "service/janitor.h"
+#include "service/sandbox_tend.h"
 #include "service/service_int.h"
 #include "service/sync.h"
 #include "service/watch.h"
-#include "service/workspace_int.h"
 #include "store/session_row.h"
 #include "wire/ctl_client.h"
 #include "wire/runtime_type.h"
@@ -36,49 +36,50 @@
 /* ---- holding one ---- */
 
 /* That it ended could not be written at the time: whoever looks next must not meet one that neither runs nor can be started. */
-static int note_end(struct service *service, struct ward *ward, struct sandbox_row *row, struct err *err)
+static int note_end(struct service *service, struct sandbox_conn *conn, struct sandbox_row *row, struct err *err)
 {
-    autoptr(ward) running = row->status == SANDBOX_STATUS_RUNNING ? ward_find_running(&service->wards, ward->id) : NULL;
+    autoptr(sandbox_conn) running =
+                row->status == SANDBOX_STATUS_RUNNING ? sandbox_conn_find_running(&service->conns, conn->id) : NULL;
 
     if (row->status != SANDBOX_STATUS_RUNNING || running)
         return 0;
-    life_ended(service, ward, "the sandbox ended, which could not be noted in that moment; it can be started again");
+    life_ended(service, conn, "the sandbox ended, which could not be noted in that moment; it can be started again");
     sandbox_row_done(row);
-    return sandbox_row_get(service->store, ward->id, row, err);
+    return sandbox_row_get(service->store, conn->id, row, err);
 }
 
-int life_hold(struct service *service, const struct caller *caller, const char *id, struct ward **ret_ward,
+int life_hold(struct service *service, const struct caller *caller, const char *id, struct sandbox_conn **ret_conn,
               struct sandbox_row *ret, struct err *err)
 {
     autodone(sandbox_row) struct sandbox_row row = { 0 };
-    struct ward *ward;
-    /* Looked at before anything is locked: strangers' ids make no wards. */
+    struct sandbox_conn *conn;
+    /* Looked at before anything is locked: strangers' ids make no conns. */
     int r = service_find_own_sandbox(service, caller, id, &row, err);
 
     if (r < 0)
         return r;
-    ward = ward_get(&service->wards, row.id);
-    pthread_mutex_lock(&ward->life);
+    conn = sandbox_conn_get(&service->conns, row.id);
+    pthread_mutex_lock(&conn->life);
     sandbox_row_done(&row);
-    r = sandbox_row_get(service->store, ward->id, &row, err);
+    r = sandbox_row_get(service->store, conn->id, &row, err);
     if (r == -ENOENT)
         r = refuse_sandbox(err);
     if (r == 0)
-        r = note_end(service, ward, &row, err);
+        r = note_end(service, conn, &row, err);
     if (r < 0) {
-        life_release(ward);
+        life_release(conn);
         return r;
     }
-    *ret_ward = ward;
+    *ret_conn = conn;
     *ret = row;
     row = (struct sandbox_row){ 0 };
     return 0;
 }
 
-void life_release(struct ward *ward)
+void life_release(struct sandbox_conn *conn)
 {
-    pthread_mutex_unlock(&ward->life);
-    ward_unref(ward);
+    pthread_mutex_unlock(&conn->life);
+    sandbox_conn_unref(conn);
 }
 
 /* ---- one step ---- */
@@ -153,32 +154,32 @@ static int renew_engine(struct service *service, const struct sandbox_row *row, 
     return sandbox_spec_store(dir_fd, spec, true, err);
 }
 
-int life_show_on_host(struct service *service, const struct ward *ward, const struct sandbox_row *row, struct err *err)
+int life_show_on_host(struct service *service, const struct sandbox_conn *conn, const struct sandbox_row *row, struct err *err)
 {
-    struct workspace_health health;
+    struct sandbox_health health;
     char name[SANDBOX_NAME_MAX];
     autofd int dir_fd = -1;
     int r;
 
-    if (!workspace_wants_host_mount(row))
+    if (!sandbox_wants_host_mount(row))
         return 0;
-    r = state_dir_find(&service->state_dir, ward->id, name, &dir_fd, err);
+    r = state_dir_find(&service->state_dir, conn->id, name, &dir_fd, err);
     if (r < 0 || host_mount_is_shown(dir_fd))
         return r;
     /* It writes its state file after it has told that it runs, and before it answers. */
-    workspace_ask_supervisor(service, row->id, &health);
+    sandbox_ask_supervisor(service, row->id, &health);
     return health.is_healthy ? host_mount_show(dir_fd, err) : err_set(err, ERR_UNAVAILABLE, -ENOTCONN, "%s", health.error);
 }
 
 static void on_step(const char *text, void *cookie)
 {
-    struct ward *ward = cookie;
+    struct sandbox_conn *conn = cookie;
 
-    log_info("sandbox is starting", LOG_STR("sandbox_id", ward->id), LOG_STR("step", text));
-    ward_set_step(ward, text);
+    log_info("sandbox is starting", LOG_STR("sandbox_id", conn->id), LOG_STR("step", text));
+    sandbox_conn_set_step(conn, text);
 }
 
-int life_boot(struct service *service, struct ward *ward, const struct sandbox_row *row, int base_fd, int cancel_fd,
+int life_boot(struct service *service, struct sandbox_conn *conn, const struct sandbox_row *row, int base_fd, int cancel_fd,
               struct err *err)
 {
     autodone(launch) struct launch launched = LAUNCH_NONE;
@@ -187,7 +188,7 @@ int life_boot(struct service *service, struct ward *ward, const struct sandbox_r
                                 .cancel_fd = cancel_fd,
                                 .base_fd = base_fd,
                                 .on_step = on_step,
-                                .cookie = ward };
+                                .cookie = conn };
     char name[SANDBOX_NAME_MAX];
     autofd int dir_fd = -1;
     int r = state_dir_find(&service->state_dir, row->id, name, &dir_fd, err);
@@ -198,18 +199,19 @@ int life_boot(struct service *service, struct ward *ward, const struct sandbox_r
         r = settle(service, row->codebase_id, err);
     if (r == 0)
         r = launch(&service->state_dir, row->id, LAUNCH_DETACHED, &wait, &launched, err);
-    ward_set_step(ward, NULL);
+    sandbox_conn_set_step(conn, NULL);
     if (r < 0)
         return r;
     /* A supervisor that was killed can hold its lock until just before the new one takes it. Its mount was then taken for one in use. */
-    if (workspace_wants_host_mount(row))
+    if (sandbox_wants_host_mount(row))
         host_mount_hide(dir_fd);
-    ward_set_running(ward, &launched.supervisor, steal_fd(&dir_fd), row->owner_id, row->codebase_id, row->sync_on_completion);
-    r = watch_add(service, ward, steal_fd(&launched.ctl_fd), 0, err);
+    sandbox_conn_set_running(conn, &launched.supervisor, steal_fd(&dir_fd), row->owner_id, row->codebase_id,
+                             row->sync_on_completion);
+    r = watch_add(service, conn, steal_fd(&launched.ctl_fd), 0, err);
     if (r == 0)
-        r = life_show_on_host(service, ward, row, err);
+        r = life_show_on_host(service, conn, row, err);
     if (r < 0)
-        life_end(service, ward);
+        life_end(service, conn);
     return r;
 }
 
@@ -232,7 +234,7 @@ static enum err_code code_of_failure(enum err_code code)
 /* The supervisor refuses as well; here it is told by a reason of its own. A delta that cannot be read is for the supervisor to tell. */
 static int check_base(struct service *service, const struct sandbox_row *row, struct err *err)
 {
-    autofree char *delta_path = workspaces_path(service, row->id, "delta");
+    autofree char *delta_path = sandboxes_path(service, row->id, "delta");
     struct delta_info about = DELTA_INFO_NONE;
     struct err ignored = ERR_NONE;
     int r = 0;
@@ -246,7 +248,7 @@ static int check_base(struct service *service, const struct sandbox_row *row, st
     return r < 0 ? err_wrap(err, r, "failed to start sandbox %s", row->id) : 0;
 }
 
-int life_start(struct service *service, const struct caller *caller, struct ward *ward, struct sandbox_row *row,
+int life_start(struct service *service, const struct caller *caller, struct sandbox_conn *conn, struct sandbox_row *row,
                struct err *err)
 {
     struct sandbox_move move = { .id = row->id,
@@ -259,13 +261,13 @@ int life_start(struct service *service, const struct caller *caller, struct ward
     int r;
 
     if (row->status != SANDBOX_STATUS_ERROR)
-        life_end_stray(service, ward, row);
+        life_end_stray(service, conn, row);
     r = check_base(service, row, err);
     if (r == 0)
         r = sandbox_row_move(service->store, &move, row, err);
     if (r < 0)
         return r;
-    r = life_boot(service, ward, row, -1, caller->cancel_fd, err);
+    r = life_boot(service, conn, row, -1, caller->cancel_fd, err);
     if (r < 0) {
         enum err_code code = code_of_failure(err->code);
 
@@ -324,53 +326,53 @@ static void ask_to_stop(int fd, unsigned grace_ms)
 }
 
 /* Without a descriptor it would go on running, and nobody would know: one will be free again. */
-static int take_fd_patiently(struct ward *ward, int *ret_fd)
+static int take_fd_patiently(struct sandbox_conn *conn, int *ret_fd)
 {
     int64_t until = clock_now_ns() + STOP_MS * CLOCK_NS_PER_MS;
     struct err ignored = ERR_NONE;
-    int r = ward_take_fd(ward, ret_fd, &ignored);
+    int r = sandbox_conn_take_fd(conn, ret_fd, &ignored);
 
     while ((r == -EMFILE || r == -ENFILE) && clock_now_ns() < until) {
         poll(NULL, 0, DESCRIPTOR_PAUSE_MS);
         ignored = ERR_NONE;
-        r = ward_take_fd(ward, ret_fd, &ignored);
+        r = sandbox_conn_take_fd(conn, ret_fd, &ignored);
     }
     return r;
 }
 
-static void close_sessions(struct service *service, const struct ward *ward)
+static void close_sessions(struct service *service, const struct sandbox_conn *conn)
 {
     struct err err = ERR_NONE;
 
-    if (session_row_close_all(service->store, ward->id, NULL, clock_wall_ns(), &err) >= 0)
+    if (session_row_close_all(service->store, conn->id, NULL, clock_wall_ns(), &err) >= 0)
         return;
-    log_warn("sessions of a stopped sandbox could not be closed", LOG_STR("sandbox_id", ward->id), LOG_STR("error", err.text));
+    log_warn("sessions of a stopped sandbox could not be closed", LOG_STR("sandbox_id", conn->id), LOG_STR("error", err.text));
     janitor_doubt(service);
 }
 
-void life_end(struct service *service, struct ward *ward)
+void life_end(struct service *service, struct sandbox_conn *conn)
 {
     autofd int fd = -1;
 
-    if (take_fd_patiently(ward, &fd) == 0) {
-        pthread_mutex_lock(&ward->lock);
-        ward->is_stopping = true;
-        pthread_mutex_unlock(&ward->lock);
+    if (take_fd_patiently(conn, &fd) == 0) {
+        pthread_mutex_lock(&conn->lock);
+        conn->is_stopping = true;
+        pthread_mutex_unlock(&conn->lock);
         ask_to_stop(fd, GRACE_MS);
     }
-    ward_end_running(ward);
-    state_dir_unmount_ended(&service->state_dir, ward->id);
-    close_sessions(service, ward);
+    sandbox_conn_end_running(conn);
+    state_dir_unmount_ended(&service->state_dir, conn->id);
+    close_sessions(service, conn);
 }
 
-void life_end_stray(struct service *service, struct ward *ward, const struct sandbox_row *row)
+void life_end_stray(struct service *service, struct sandbox_conn *conn, const struct sandbox_row *row)
 {
     struct err ignored = ERR_NONE;
 
-    if (adoption_take(service, ward, row, &ignored) < 0)
+    if (adoption_take(service, conn, row, &ignored) < 0)
         return;
     log_info("a sandbox that runs and should not is ended", LOG_STR("sandbox_id", row->id));
-    life_end(service, ward);
+    life_end(service, conn);
 }
 
 /* What syncs has no changes to be measured that would stay. */
@@ -379,26 +381,27 @@ static void measure(struct service *service, struct sandbox_row *row)
     struct err ignored = ERR_NONE;
 
     if (!row->sync_on_completion)
-        workspaces_measure(service, row, &ignored);
+        sandboxes_measure(service, row, &ignored);
 }
 
-int life_stop(struct service *service, const struct caller *caller, struct ward *ward, struct sandbox_row *row, struct err *err)
+int life_stop(struct service *service, const struct caller *caller, struct sandbox_conn *conn, struct sandbox_row *row,
+              struct err *err)
 {
     struct err ignored = ERR_NONE;
     int r;
 
     if (row->status != SANDBOX_STATUS_RUNNING && row->status != SANDBOX_STATUS_STOPPING)
         return refuse_not_running(err);
-    sync_now(service, ward, &ignored); /* what cannot be synced stays */
+    sync_now(service, conn, &ignored); /* what cannot be synced stays */
     r = life_move(service, row, BIT(RUNNING) | BIT(STOPPING), SANDBOX_STATUS_STOPPING, NULL, err);
     if (r < 0)
         return r;
-    life_end(service, ward);
+    life_end(service, conn);
     r = life_move(service, row, BIT(STOPPING), SANDBOX_STATUS_STOPPED, NULL, err);
     if (r < 0)
         return r;
     measure(service, row);
-    workspaces_totals(service)->stopped++;
+    sandboxes_totals(service)->stopped++;
     if (caller)
         sandbox_tell(service, caller, row, "sandbox_stopped", NULL, NULL);
     return 0;
@@ -407,24 +410,24 @@ int life_stop(struct service *service, const struct caller *caller, struct ward 
 /* ---- ends that nobody asked for ---- */
 
 /* What was done in it is still there, and so is what it reserved: it can be started again. */
-void life_ended(struct service *service, struct ward *ward, const char *reason)
+void life_ended(struct service *service, struct sandbox_conn *conn, const char *reason)
 {
     autodone(sandbox_row) struct sandbox_row row = { 0 };
     struct err err = ERR_NONE;
     int r;
 
-    state_dir_unmount_ended(&service->state_dir, ward->id);
-    close_sessions(service, ward);
-    r = sandbox_row_get(service->store, ward->id, &row, &err);
+    state_dir_unmount_ended(&service->state_dir, conn->id);
+    close_sessions(service, conn);
+    r = sandbox_row_get(service->store, conn->id, &row, &err);
     if (r == 0)
         r = life_move(service, &row, BIT(RUNNING), SANDBOX_STATUS_ERROR, reason, &err);
     if (r < 0) {
-        log_error("the end of a sandbox could not be noted", LOG_STR("sandbox_id", ward->id), LOG_STR("error", err.text));
+        log_error("the end of a sandbox could not be noted", LOG_STR("sandbox_id", conn->id), LOG_STR("error", err.text));
         janitor_doubt(service);
         return;
     }
     measure(service, &row);
-    workspaces_totals(service)->errors++;
+    sandboxes_totals(service)->errors++;
     sandbox_tell(service, &caller_system, &row, "sandbox_failed", NULL, json_pack("{s:s}", "reason", row.reason));
 }
 
@@ -433,8 +436,8 @@ void life_ended(struct service *service, struct ward *ward, const char *reason)
 int sandboxes_start(struct service *service, const struct caller *caller, const char *id, const struct sandbox_step *step,
                     struct sandbox_row *ret, struct err *err)
 {
-    struct ward *ward = NULL;
-    int r = life_hold(service, caller, id, &ward, ret, err);
+    struct sandbox_conn *conn = NULL;
+    int r = life_hold(service, caller, id, &conn, ret, err);
 
     if (r < 0)
         return r;
@@ -448,17 +451,17 @@ int sandboxes_start(struct service *service, const struct caller *caller, const 
     } else if (r == 0 && state & SANDBOX_STATE_BIT(SANDBOX_STATE_DELETED) && !step->may_be_so) {
         r = refuse_sandbox(err);
     } else if (r == 0) {
-        r = state & step->states ? life_start(service, caller, ward, ret, err) : life_refuse_state(ret, "started", err);
+        r = state & step->states ? life_start(service, caller, conn, ret, err) : life_refuse_state(ret, "started", err);
     }
-    life_release(ward);
+    life_release(conn);
     return r;
 }
 
 int sandboxes_stop(struct service *service, const struct caller *caller, const char *id, const struct sandbox_step *step,
                    struct sandbox_row *ret, struct err *err)
 {
-    struct ward *ward = NULL;
-    int r = life_hold(service, caller, id, &ward, ret, err);
+    struct sandbox_conn *conn = NULL;
+    int r = life_hold(service, caller, id, &conn, ret, err);
 
     if (r < 0)
         return r;
@@ -466,11 +469,11 @@ int sandboxes_stop(struct service *service, const struct caller *caller, const c
 
     r = life_check_version(ret, step->version, err);
     if (r == 0 && state == SANDBOX_STATE_ACTIVE)
-        r = life_stop(service, caller, ward, ret, err);
+        r = life_stop(service, caller, conn, ret, err);
     else if (r == 0 && !step->may_be_so)
         r = state == SANDBOX_STATE_DELETED ? refuse_sandbox(err) : refuse_not_running(err);
     else if (r == 0 && state != SANDBOX_STATE_STOPPED)
         r = life_refuse_state(ret, "stopped", err);
-    life_release(ward);
+    life_release(conn);
     return r;
 }

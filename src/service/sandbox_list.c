@@ -116,7 +116,7 @@ static void check_files(struct service *service, const struct sandbox_row *row, 
  * without them: it would take the whole list with it. */
 static int make_info(struct service *service, const struct sandbox_row *row, struct sandbox_info **ret, struct err *err)
 {
-    autofree char *step = row->status == SANDBOX_STATUS_STARTING ? ward_dup_step(&service->wards, row->id) : NULL;
+    autofree char *step = row->status == SANDBOX_STATUS_STARTING ? sandbox_conn_dup_step(&service->conns, row->id) : NULL;
     struct err broken = ERR_NONE;
     struct sandbox_row bare = *row;
     int r = row_info_make(row, ret, &broken);

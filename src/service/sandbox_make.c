@@ -7,12 +7,12 @@
 #include "base/fault.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "service/claims.h"
+#include "service/idempotency.h"
 #include "service/janitor.h"
 #include "service/life.h"
+#include "service/sandbox_care.h"
 #include "service/sandbox_draft.h"
 #include "service/service_int.h"
-#include "service/workspaces.h"
 #include "wire/runtime_type.h"
 
 #define RULES_TOLD_MAX 50
@@ -50,7 +50,8 @@ static void tell(struct service *service, const struct caller *caller, const str
     sandbox_tell(service, caller, &draft->out->row, "sandbox_created", NULL, details);
 }
 
-static int build(struct service *service, struct ward *ward, struct sandbox_draft *draft, int cancel_fd, struct err *err)
+static int build(struct service *service, struct sandbox_conn *conn, struct sandbox_draft *draft, int cancel_fd,
+                 struct err *err)
 {
     struct sandbox_row *row = &draft->out->row;
     enum sandbox_status to = draft->request->starts ? SANDBOX_STATUS_RUNNING : SANDBOX_STATUS_PENDING;
@@ -59,13 +60,13 @@ static int build(struct service *service, struct ward *ward, struct sandbox_draf
 
     fault("sandbox_dir_made");
     if (r == 0 && draft->request->starts)
-        r = life_boot(service, ward, row, draft->is_over_directory ? draft->base_fd : -1, cancel_fd, err);
+        r = life_boot(service, conn, row, draft->is_over_directory ? draft->base_fd : -1, cancel_fd, err);
     fault("sandbox_booted");
     return r < 0 ? r : life_move(service, row, SANDBOX_STATUS_BIT(SANDBOX_STATUS_CREATING), to, NULL, err);
 }
 
 /* Nothing of it is left; of one that was to be started, which nobody but its maker knows how to make, a record of why. */
-static void take_back(struct service *service, struct ward *ward, struct sandbox_draft *draft, const char *why)
+static void take_back(struct service *service, struct sandbox_conn *conn, struct sandbox_draft *draft, const char *why)
 {
     /* Who asks again with the same key wants one, and not to hear of this one. */
     const struct sandbox_move move = { .id = draft->id,
@@ -78,7 +79,7 @@ static void take_back(struct service *service, struct ward *ward, struct sandbox
     int r;
 
     if (draft->request->starts)
-        life_end(service, ward); /* it may run, and only its row could not be written */
+        life_end(service, conn); /* it may run, and only its row could not be written */
     r = draft->request->starts ? sandbox_row_move(service->store, &move, NULL, &ignored)
                                : sandbox_row_delete(service->store, draft->id, &ignored);
     ignored = ERR_NONE;
@@ -88,29 +89,29 @@ static void take_back(struct service *service, struct ward *ward, struct sandbox
         janitor_doubt(service);
 }
 
-/* Row first, directory second: a row that is CREATING, and whose ward nobody holds, is what a server left that died, and is taken back. */
+/* Row first, directory second: a row that is CREATING, and whose conn nobody holds, is what a server left that died, and is taken back. */
 static int make(struct service *service, const struct caller *caller, struct sandbox_draft *draft, struct err *err)
 {
-    struct workspace_totals *totals = workspaces_totals(service);
+    struct sandbox_totals *totals = sandboxes_totals(service);
     struct sandbox_row *row = &draft->out->row;
-    struct sandbox_room room = {
+    struct sandbox_admission room = {
         .max_per_owner = *row->owner_id ? (unsigned) service->options.max_per_user : 0,
         .max_over_directories = service->options.workspaces_max,
     };
-    autoptr(ward) ward = ward_get(&service->wards, draft->id);
+    autoptr(sandbox_conn) conn = sandbox_conn_get(&service->conns, draft->id);
     int64_t began_ns = clock_now_ns();
     int r;
 
-    pthread_mutex_lock(&ward->life);
+    pthread_mutex_lock(&conn->life);
     r = sandbox_row_insert(service->store, row, &room, err);
     draft->out->conflicts = room.conflicts;
     fault("sandbox_inserted");
     if (r == -ENOENT)
         refuse_codebase(err);
     if (r == 0) {
-        r = build(service, ward, draft, caller->cancel_fd, err);
+        r = build(service, conn, draft, caller->cancel_fd, err);
         if (r < 0 && r != -EINPROGRESS) {
-            take_back(service, ward, draft, err->text);
+            take_back(service, conn, draft, err->text);
             totals->errors++;
         }
         if (r < 0 && draft->request->starts) {
@@ -122,7 +123,7 @@ static int make(struct service *service, const struct caller *caller, struct san
     }
     if (r == -EINPROGRESS)
         janitor_doubt(service); /* nobody knows whether the row is there */
-    pthread_mutex_unlock(&ward->life);
+    pthread_mutex_unlock(&conn->life);
     if (r < 0)
         return r;
     totals->created++;
@@ -136,20 +137,20 @@ int sandboxes_create(struct service *service, const struct caller *caller, const
 {
     autodone(sandbox_draft) struct sandbox_draft draft;
     autodone(buf) struct buf text = BUF_EMPTY;
-    struct claim claim = { .owner = caller->owner,
-                           .key = request->idempotency_key,
-                           .method = *request->codebase_id ? "CreateSandbox" : "CreateWorkspace",
-                           .request = &text,
-                           .resource_id = draft.id,
-                           .lasts = request->key_lasts };
+    struct idempotency claim = { .owner = caller->owner,
+                                 .key = request->idempotency_key,
+                                 .method = *request->codebase_id ? "CreateSandbox" : "CreateWorkspace",
+                                 .request = &text,
+                                 .resource_id = draft.id,
+                                 .lasts = request->key_lasts };
     struct err unseen = ERR_NONE;
     char known_id[SANDBOX_ID_MAX];
     int r;
 
     sandbox_draft_init(&draft, service, request, ret);
     sandbox_draft_describe(request, &text);
-    r = claim_take(service, &claim, known_id, err);
-    if (r == CLAIM_ANSWERED)
+    r = idempotency_take(service, &claim, known_id, err);
+    if (r == IDEMPOTENCY_ANSWERED)
         return service_find_sandbox(service, caller, known_id, &ret->row, err);
     if (r == -EALREADY && request->shows_unfinished &&
         service_find_sandbox(service, caller, known_id, &ret->row, &unseen) == 0) {
@@ -161,6 +162,6 @@ int sandboxes_create(struct service *service, const struct caller *caller, const
     r = sandbox_draft_prepare(service, caller, &draft, err);
     if (r == 0)
         r = make(service, caller, &draft, err);
-    claim_end(service, &claim, r, draft.id);
+    idempotency_end(service, &claim, r, draft.id);
     return r;
 }

@@ -10,9 +10,9 @@
 #include "review/approve.h"
 #include "service/janitor.h"
 #include "service/life.h"
+#include "service/sandbox_care.h"
 #include "service/service_int.h"
 #include "service/sync.h"
-#include "service/workspaces.h"
 
 #define BIT(name) SANDBOX_STATUS_BIT(SANDBOX_STATUS_##name)
 
@@ -41,10 +41,10 @@ static int forget(struct service *service, struct sandbox_row *row, struct err *
     return row->status == SANDBOX_STATUS_DELETED ? 0 : sandbox_row_move(service->store, &move, row, err);
 }
 
-int life_purge(struct service *service, struct ward *ward, struct sandbox_row *row, struct err *err)
+int life_purge(struct service *service, struct sandbox_conn *conn, struct sandbox_row *row, struct err *err)
 {
     struct err left = ERR_NONE;
-    int r = state_dir_remove(&service->state_dir, ward->id, &left);
+    int r = state_dir_remove(&service->state_dir, conn->id, &left);
     bool was_there = r == 0;
 
     if (r < 0 && left.code != ERR_NOT_FOUND) {
@@ -59,22 +59,22 @@ int life_purge(struct service *service, struct ward *ward, struct sandbox_row *r
 
 /* Its processes end first, then what an approval that failed could not take out of the project again goes, which is known to none but
  * the delta; then it is deleted as far as anybody can see. What is left of it when the server is killed is removed by the next. */
-int life_delete(struct service *service, struct ward *ward, struct sandbox_row *row, bool purges, struct err *err)
+int life_delete(struct service *service, struct sandbox_conn *conn, struct sandbox_row *row, bool purges, struct err *err)
 {
     bool is_made = sandbox_row_state(row) != SANDBOX_STATE_ERROR && row->status != SANDBOX_STATUS_CREATING &&
                    row->status != SANDBOX_STATUS_DELETING;
-    autofree char *delta_path = workspaces_path(service, row->id, "delta");
+    autofree char *delta_path = sandboxes_path(service, row->id, "delta");
     struct err ignored = ERR_NONE;
     int r = 0;
 
     if (row->status == SANDBOX_STATUS_RUNNING) {
-        sync_now(service, ward, &ignored);
+        sync_now(service, conn, &ignored);
         r = life_move(service, row, BIT(RUNNING), SANDBOX_STATUS_STOPPING, NULL, err);
     }
     if (r < 0)
         return r;
-    life_end(service, ward);
-    life_end_stray(service, ward, row);
+    life_end(service, conn);
+    life_end_stray(service, conn, row);
     if (is_made)
         r = approve_recover_before_delete(delta_path, err);
     ignored = ERR_NONE;
@@ -89,21 +89,21 @@ int life_delete(struct service *service, struct ward *ward, struct sandbox_row *
     if (r < 0)
         return r;
     fault("sandbox_deleted");
-    workspaces_totals(service)->deleted++;
+    sandboxes_totals(service)->deleted++;
     if (row->status == SANDBOX_STATUS_DELETED)
         return 0;
-    r = life_purge(service, ward, row, err);
+    r = life_purge(service, conn, row, err);
     return r < 0 ? r : 0;
 }
 
 /* ---- asked for ---- */
 
 /* Whoever destroys what they are done with did not mean to give up work that has no room in the codebase right now. */
-static int check_room(struct service *service, struct ward *ward, const struct sandbox_row *row, struct err *err)
+static int check_room(struct service *service, struct sandbox_conn *conn, const struct sandbox_row *row, struct err *err)
 {
     struct err full = ERR_NONE;
 
-    if (row->status != SANDBOX_STATUS_RUNNING || sync_now(service, ward, &full) >= 0 || full.code != ERR_RESOURCE_EXHAUSTED)
+    if (row->status != SANDBOX_STATUS_RUNNING || sync_now(service, conn, &full) >= 0 || full.code != ERR_RESOURCE_EXHAUSTED)
         return 0;
     return err_set_reason(err,
                           err_set(err, full.code, -ENOSPC,
@@ -113,10 +113,10 @@ static int check_room(struct service *service, struct ward *ward, const struct s
                           "CHANGES_NOT_SYNCED");
 }
 
-static int purge_deleted(struct service *service, const struct caller *caller, struct ward *ward, struct sandbox_row *row,
-                         struct err *err)
+static int purge_deleted(struct service *service, const struct caller *caller, struct sandbox_conn *conn,
+                         struct sandbox_row *row, struct err *err)
 {
-    int r = life_purge(service, ward, row, err);
+    int r = life_purge(service, conn, row, err);
 
     if (r > 0)
         sandbox_tell(service, caller, row, "sandbox_purged", NULL, NULL);
@@ -127,8 +127,8 @@ int sandboxes_delete(struct service *service, const struct caller *caller, const
                      const struct sandbox_deletion *deletion, struct err *err)
 {
     autodone(sandbox_row) struct sandbox_row row = { 0 };
-    struct ward *ward = NULL;
-    int r = life_hold(service, caller, id, &ward, &row, err);
+    struct sandbox_conn *conn = NULL;
+    int r = life_hold(service, caller, id, &conn, &row, err);
 
     if (r < 0)
         return r;
@@ -136,19 +136,19 @@ int sandboxes_delete(struct service *service, const struct caller *caller, const
         bool is_there = row.status == SANDBOX_STATUS_DELETING && !deletion->may_be_so;
 
         if (deletion->purges || is_there)
-            r = purge_deleted(service, caller, ward, &row, err);
+            r = purge_deleted(service, caller, conn, &row, err);
         else if (!deletion->may_be_so)
             r = refuse_sandbox(err);
-        life_release(ward);
+        life_release(conn);
         return r;
     }
     r = life_check_version(&row, deletion->version, err);
     if (r == 0 && !deletion->is_forced)
-        r = check_room(service, ward, &row, err);
+        r = check_room(service, conn, &row, err);
     if (r == 0) {
         bool purges = deletion->purges || deletion->is_forced;
 
-        r = life_delete(service, ward, &row, purges, err);
+        r = life_delete(service, conn, &row, purges, err);
         if (r == 0 || sandbox_row_state(&row) == SANDBOX_STATE_DELETED)
             sandbox_tell(service, caller, &row, "sandbox_destroyed", NULL,
                          deletion->purges && r == 0 ? json_pack("{s:b}", "purged", 1) : NULL);
@@ -156,7 +156,7 @@ int sandboxes_delete(struct service *service, const struct caller *caller, const
     /* Its files are still there, and that is seen to: it is deleted all the same, unless they were to go. */
     if (r < 0 && !deletion->purges && sandbox_row_state(&row) == SANDBOX_STATE_DELETED)
         r = 0;
-    life_release(ward);
+    life_release(conn);
     return r;
 }
 

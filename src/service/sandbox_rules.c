@@ -17,10 +17,10 @@
 #include "policy/preset.h"
 #include "service/life.h"
 #include "service/row_info.h"
+#include "service/sandbox_care.h"
+#include "service/sandbox_scope.h"
 #include "service/sandboxes.h"
 #include "service/service_int.h"
-#include "service/workspace_scope.h"
-#include "service/workspaces.h"
 #include "wire/ctl_client.h"
 
 #define WARNINGS_MAX 20
@@ -96,7 +96,7 @@ static int open_rules_fd(const struct sandbox_spec *spec)
 }
 
 /* The supervisor keeps them in the sandbox's spec as well. */
-static int tell_supervisor(struct ward *ward, const struct sandbox_spec *spec, struct err *err)
+static int tell_supervisor(struct sandbox_conn *conn, const struct sandbox_spec *spec, struct err *err)
 {
     struct ctl_request request = { .type = CTL_REQUEST_SET_RULES, .tag = 1 };
     autofree char *payload = malloc(FRAME_PAYLOAD_MAX);
@@ -107,11 +107,11 @@ static int tell_supervisor(struct ward *ward, const struct sandbox_spec *spec, s
 
     if (rules_fd < 0 || !payload)
         return err_errno(err, rules_fd < 0 ? rules_fd : -ENOMEM, "writing rules");
-    r = ward_take_fd(ward, &fd, err);
+    r = sandbox_conn_take_fd(conn, &fd, err);
     if (r == 0)
         r = ctl_client_call(fd, &request, rules_fd, &reply, payload, ANSWER_MS, err);
     if (r == 0)
-        ward_give_fd(ward, steal_fd(&fd));
+        sandbox_conn_give_fd(conn, steal_fd(&fd));
     return r;
 }
 
@@ -138,7 +138,7 @@ static int keep_in_spec(struct service *service, const char *id, const struct ru
 }
 
 /* The fence last: when it has them, they are kept already, whatever is killed next. */
-static int replace(struct service *service, struct ward *ward, struct sandbox_row *row, const struct rule_list *rules,
+static int replace(struct service *service, struct sandbox_conn *conn, struct sandbox_row *row, const struct rule_list *rules,
                    struct err *err)
 {
     autoptr(sandbox_spec) spec = NULL;
@@ -151,7 +151,7 @@ static int replace(struct service *service, struct ward *ward, struct sandbox_ro
     row->updated_ns = clock_wall_ns();
     r = sandbox_row_update(service->store, row, err);
     if (r == 0 && row->status == SANDBOX_STATUS_RUNNING)
-        r = tell_supervisor(ward, spec, err);
+        r = tell_supervisor(conn, spec, err);
     return r;
 }
 
@@ -306,7 +306,7 @@ int rule_base_compile(const struct rule_base *base, const struct rule_list *rule
 /* Only a fence checks them. */
 static int check_driver(const struct sandbox_row *row, const struct rule_list *rules, struct err *err)
 {
-    if (!*row->driver || strcmp(row->driver, WORKSPACE_DRIVER) == 0 || rule_list_forbids_nothing(rules))
+    if (!*row->driver || strcmp(row->driver, SANDBOX_DRIVER) == 0 || rule_list_forbids_nothing(rules))
         return 0;
     return err_set_reason(err,
                           err_set(err, ERR_FAILED_PRECONDITION, -EOPNOTSUPP,
@@ -316,8 +316,8 @@ static int check_driver(const struct sandbox_row *row, const struct rule_list *r
 }
 
 /* With the lock of its life. */
-static int edit_locked(struct service *service, struct ward *ward, struct sandbox_row *row, const struct rule_edit *edit,
-                       struct rule_warnings *warnings, struct err *err)
+static int edit_locked(struct service *service, struct sandbox_conn *conn, struct sandbox_row *row,
+                       const struct rule_edit *edit, struct rule_warnings *warnings, struct err *err)
 {
     autodone(rule_list) struct rule_list joined = RULE_LIST_EMPTY;
     autodone(rule_base) struct rule_base base = RULE_BASE_NONE;
@@ -332,27 +332,27 @@ static int edit_locked(struct service *service, struct ward *ward, struct sandbo
         r = rule_base_compile(&base, &joined, &compiled, err);
     if (r == 0 && edit->rules->count > 0)
         look_at(compiled, warnings);
-    return r < 0 ? r : replace(service, ward, row, &joined, err);
+    return r < 0 ? r : replace(service, conn, row, &joined, err);
 }
 
 int sandboxes_edit_rules(struct service *service, const struct caller *caller, const char *id, const struct rule_edit *edit,
                          struct sandbox_info **ret, struct err *err)
 {
-    autoptr(ward) ward = NULL;
+    autoptr(sandbox_conn) conn = NULL;
     autodone(rule_warnings) struct rule_warnings warnings = { 0 };
     autodone(sandbox_row) struct sandbox_row row = { 0 };
     int r = find_own(service, caller, id, &row, err);
 
     if (r < 0)
         return r;
-    ward = ward_get(&service->wards, row.id);
-    pthread_mutex_lock(&ward->life);
+    conn = sandbox_conn_get(&service->conns, row.id);
+    pthread_mutex_lock(&conn->life);
     sandbox_row_done(&row);
     row = (struct sandbox_row){ 0 };
-    r = find_own(service, caller, ward->id, &row, err);
+    r = find_own(service, caller, conn->id, &row, err);
     if (r == 0)
-        r = edit_locked(service, ward, &row, edit, &warnings, err);
-    pthread_mutex_unlock(&ward->life);
+        r = edit_locked(service, conn, &row, edit, &warnings, err);
+    pthread_mutex_unlock(&conn->life);
     if (r == 0)
         r = row_info_make(&row, ret, err);
     if (r < 0)

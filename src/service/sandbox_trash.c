@@ -11,11 +11,11 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "review/prune.h"
-#include "service/workspace_review_int.h"
+#include "service/reviews_int.h"
 
 #define BIT(name) SANDBOX_STATE_BIT(SANDBOX_STATE_##name)
 
-int64_t workspaces_trash_until(const struct service *service, const struct sandbox_row *row)
+int64_t sandboxes_trash_until(const struct service *service, const struct sandbox_row *row)
 {
 
     if (row->status != SANDBOX_STATUS_DELETED || service->options.workspace_trash_ns <= 0 ||
@@ -26,17 +26,17 @@ int64_t workspaces_trash_until(const struct service *service, const struct sandb
 
 /* ---- back ---- */
 
-int workspace_reopen(struct still *still, struct sandbox_conflicts *ret_conflicts, struct err *err)
+int review_reopen(struct review_lock *review_lock, struct sandbox_conflicts *ret_conflicts, struct err *err)
 {
-    struct sandbox_room room = { .max_over_directories = still->service->options.workspaces_max };
-    struct sandbox_move move = { .id = still->row.id,
+    struct sandbox_admission room = { .max_over_directories = review_lock->service->options.workspaces_max };
+    struct sandbox_move move = { .id = review_lock->row.id,
                                  .from_states = BIT(APPROVED) | BIT(REJECTED) | BIT(DELETED),
                                  .to = SANDBOX_STATUS_STOPPED,
                                  .decides = true,
                                  .decision = SANDBOX_DECISION_OPEN,
                                  .now_ns = clock_wall_ns(),
                                  .room = &room };
-    int r = sandbox_row_move(still->service->store, &move, &still->row, err);
+    int r = sandbox_row_move(review_lock->service->store, &move, &review_lock->row, err);
 
     if (ret_conflicts)
         *ret_conflicts = room.conflicts;
@@ -45,21 +45,21 @@ int workspace_reopen(struct still *still, struct sandbox_conflicts *ret_conflict
     return r;
 }
 
-int workspaces_restore(struct service *service, const struct caller *caller, const char *id, const char *actor, int64_t version,
-                       struct sandbox_row *ret, struct sandbox_conflicts *ret_conflicts, struct err *err)
+int sandboxes_restore(struct service *service, const struct caller *caller, const char *id, const char *actor, int64_t version,
+                      struct sandbox_row *ret, struct sandbox_conflicts *ret_conflicts, struct err *err)
 {
     unsigned from = BIT(APPROVED) | BIT(REJECTED) | BIT(DELETED), open = BIT(ACTIVE) | BIT(STOPPED);
-    autodone(still) struct still still = STILL_NONE;
-    int r = still_begin(service, caller, id, version, from | open, "restored", &still, err);
+    autodone(review_lock) struct review_lock review_lock = REVIEW_LOCK_NONE;
+    int r = review_lock_begin(service, caller, id, version, from | open, "restored", &review_lock, err);
 
     if (r < 0)
         return r;
-    if (!(open & SANDBOX_STATE_BIT(sandbox_row_state(&still.row)))) {
-        const char *was = sandbox_state_name(sandbox_row_state(&still.row));
+    if (!(open & SANDBOX_STATE_BIT(sandbox_row_state(&review_lock.row)))) {
+        const char *was = sandbox_state_name(sandbox_row_state(&review_lock.row));
 
-        r = workspace_reopen(&still, ret_conflicts, err);
+        r = review_reopen(&review_lock, ret_conflicts, err);
         if (r == 0)
-            sandbox_tell(service, caller, &still.row, "sandbox_restored", actor, json_pack("{s:s}", "was", was));
+            sandbox_tell(service, caller, &review_lock.row, "sandbox_restored", actor, json_pack("{s:s}", "was", was));
     }
     return r < 0 ? r : sandbox_row_get(service->store, id, ret, err);
 }
@@ -76,27 +76,27 @@ static void prune_one(struct service *service, struct sandbox_row *row, void *co
 {
     struct pruning *pruning = cookie;
     struct prune_options options = pruning->options;
-    autodone(still) struct still still = STILL_NONE;
-    autofree char *delta_path = workspaces_path(service, row->id, "delta");
+    autodone(review_lock) struct review_lock review_lock = REVIEW_LOCK_NONE;
+    autofree char *delta_path = sandboxes_path(service, row->id, "delta");
     struct err err = ERR_NONE;
     int r;
 
     if (!prune_has_work(delta_path, options.before_ns))
         return;
-    r = still_begin(service, pruning->caller, row->id, 0, BIT(ACTIVE) | BIT(STOPPED) | BIT(APPROVED) | BIT(REJECTED), "pruned",
-                    &still, &err);
+    r = review_lock_begin(service, pruning->caller, row->id, 0, BIT(ACTIVE) | BIT(STOPPED) | BIT(APPROVED) | BIT(REJECTED),
+                          "pruned", &review_lock, &err);
     /* It is not worth stopping one for. */
     if (r == 0)
-        r = still_try(&still, &err);
-    if (r < 0 || !still_is_calm(&still))
+        r = review_lock_try(&review_lock, &err);
+    if (r < 0 || !review_lock_is_calm(&review_lock))
         return;
-    options.is_held = still_is_locked(&still);
+    options.is_held = review_lock_is_locked(&review_lock);
     r = prune_run(delta_path, &options, pruning->ret, &err);
     if (r < 0 && r != -EBUSY)
         log_warn("old approvals of a sandbox are not forgotten", LOG_STR("sandbox_id", row->id), LOG_STR("error", err.text));
 }
 
-int workspaces_prune(struct service *service, const struct caller *caller, bool is_dry, struct prune *ret, struct err *err)
+int sandboxes_prune(struct service *service, const struct caller *caller, bool is_dry, struct prune *ret, struct err *err)
 {
     int64_t window_ns = service->options.workspace_undo_ns;
     struct sandbox_filter filter = { .host_id = service->host_id,
@@ -116,8 +116,8 @@ int workspaces_prune(struct service *service, const struct caller *caller, bool 
 struct emptying {
     struct service *service;
     const struct caller *caller;
-    const struct workspace_trash_wish *wish;
-    struct workspace_trash *ret;
+    const struct sandbox_trash_request *wish;
+    struct sandbox_trash *ret;
     int64_t now_ns;
 };
 
@@ -132,13 +132,13 @@ static int add_bytes(const struct file_entry *entry, void *cookie)
 static int purge(struct emptying *e, const char *id, struct err *err)
 {
     autodone(sandbox_row) struct sandbox_row row = { 0 };
-    struct ward *ward = NULL;
-    int r = life_hold(e->service, e->caller, id, &ward, &row, err);
+    struct sandbox_conn *conn = NULL;
+    int r = life_hold(e->service, e->caller, id, &conn, &row, err);
 
     if (r < 0)
         return r;
-    r = row.status == SANDBOX_STATUS_DELETED ? life_purge(e->service, ward, &row, err) : -ESTALE;
-    life_release(ward);
+    r = row.status == SANDBOX_STATUS_DELETED ? life_purge(e->service, conn, &row, err) : -ESTALE;
+    life_release(conn);
     return r;
 }
 
@@ -149,7 +149,7 @@ static int look_at(const char *name, int dir_fd, void *cookie)
     struct err err = ERR_NONE;
     int64_t bytes = 0;
 
-    if (!sandbox_id_is_valid(name) || workspaces_get(e->service, e->caller, name, &row, &err) < 0 ||
+    if (!sandbox_id_is_valid(name) || sandboxes_get_row(e->service, e->caller, name, &row, &err) < 0 ||
         row.status != SANDBOX_STATUS_DELETED)
         return 0;
     if (e->wish->measures)
@@ -171,11 +171,11 @@ static int look_at(const char *name, int dir_fd, void *cookie)
     return 0;
 }
 
-int workspaces_empty_trash(struct service *service, const struct caller *caller, const struct workspace_trash_wish *wish,
-                           struct workspace_trash *ret, struct err *err)
+int sandboxes_empty_trash(struct service *service, const struct caller *caller, const struct sandbox_trash_request *wish,
+                          struct sandbox_trash *ret, struct err *err)
 {
     struct emptying e = { service, caller, wish, ret, clock_wall_ns() };
 
-    *ret = (struct workspace_trash){ 0 };
+    *ret = (struct sandbox_trash){ 0 };
     return state_dir_each(&service->state_dir, look_at, &e, err);
 }

@@ -13,15 +13,15 @@
 #include "base/id.h"
 #include "base/mem.h"
 #include "sandbox/engine_path.h"
-#include "service/claims.h"
 #include "service/events.h"
 #include "service/hook_box.h"
+#include "service/idempotency.h"
 #include "service/janitor.h"
 #include "service/recovery.h"
 #include "service/redaction.h"
+#include "service/sandbox_tend.h"
 #include "service/service_int.h"
 #include "service/watch.h"
-#include "service/workspace_int.h"
 
 #define LOCK_FILE "server-lock"
 #define HOST_ID_FILE "host-id"
@@ -133,15 +133,15 @@ int service_new(const struct service_options *options, struct service **ret, str
 
     service->state_dir = STATE_DIR_NONE;
     service->lock_fd = -1;
-    wards_init(&service->wards);
-    pthread_mutex_init(&service->workspace_drivers.lock, NULL);
+    sandbox_conns_init(&service->conns);
+    pthread_mutex_init(&service->sandbox_drivers.lock, NULL);
     copy_options(&service->options, options);
     r = load_hooks(service, err);
     if (r == 0 && !service->options.keeps_secrets)
         r = redaction_new(service->options.redact_names, service->options.redact_patterns_path, &service->redaction, err);
     if (r < 0)
         return r;
-    service->workspace_totals.started_ns = clock_now_ns();
+    service->sandbox_totals.started_ns = clock_now_ns();
     r = open_all(service, err);
     if (r < 0)
         return r;
@@ -189,8 +189,8 @@ void service_free(struct service *service)
     watch_stop_thread(service);
     janitor_stop(service);
     events_stop(service);
-    wards_done(&service->wards);
-    pthread_mutex_destroy(&service->workspace_drivers.lock);
+    sandbox_conns_done(&service->conns);
+    pthread_mutex_destroy(&service->sandbox_drivers.lock);
     codebases_close(service->codebases);
     store_close(service->store);
     state_dir_done(&service->state_dir);

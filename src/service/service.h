@@ -45,14 +45,14 @@ struct service_options {
     const char *project_root; /* of workspaces that name none */
     unsigned workspaces_max;
     uint64_t workspace_bytes_max, workspace_total_bytes_max;
-    int64_t workspace_ttl_ns, workspace_idle_ns, workspace_terminal_ns; /* what is collected when a request says nothing */
-    bool collects_terminal_workspaces;                                  /* without being asked */
-    int64_t workspace_undo_ns;                                          /* how long an approval can be undone; 0: always */
-    int64_t workspace_trash_ns;                                         /* how long a deleted one can be restored */
-    bool requires_human;                                                /* nothing is approved automatically */
-    bool mounts_on_host;                                                /* files of workspaces that do not say */
-    uint64_t auto_files_max, auto_lines_max;                            /* what may be */
-    const char *hooks_path;                                             /* file with the hooks of every approval; "": none */
+    int64_t workspace_ttl_ns, workspace_idle_ns, sandbox_terminal_ns; /* what is collected when a request says nothing */
+    bool collects_terminal_workspaces;                                /* without being asked */
+    int64_t workspace_undo_ns;                                        /* how long an approval can be undone; 0: always */
+    int64_t workspace_trash_ns;                                       /* how long a deleted one can be restored */
+    bool requires_human;                                              /* nothing is approved automatically */
+    bool mounts_on_host;                                              /* files of workspaces that do not say */
+    uint64_t auto_files_max, auto_lines_max;                          /* what may be */
+    const char *hooks_path;                                           /* file with the hooks of every approval; "": none */
     bool allows_no_verify;       /* approvals without hooks, also by those who are no administrators */
     const char *commit_template; /* of messages; "": the usual one */
     const char *commit_author;   /* "agent", "reviewer", "coauthored" */

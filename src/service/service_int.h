@@ -1,5 +1,5 @@
 /*
- * Inside the room: what its parts share.
+ * Inside the module: what its parts share.
  */
 #pragma once
 
@@ -10,10 +10,10 @@
 #include "sandbox/state_dir.h"
 #include "service/caller.h"
 #include "service/hook.h"
+#include "service/sandbox_care.h"
+#include "service/sandbox_conn.h"
+#include "service/sandbox_driver.h"
 #include "service/service.h"
-#include "service/ward.h"
-#include "service/workspace_driver.h"
-#include "service/workspaces.h"
 #include "store/codebase_row.h"
 #include "store/sandbox_row.h"
 #include "store/store.h"
@@ -29,15 +29,15 @@ struct service {
     struct state_dir state_dir;
     int lock_fd; /* owned: one server for one directory of sandboxes */
     char *host_id;
-    struct wards wards;
+    struct sandbox_conns conns;
     struct recorder *recorder;       /* events.c */
     struct watch_thread *watch;      /* watch.c */
     struct janitor *_Atomic janitor; /* janitor.c */
-    struct workspace_totals workspace_totals;
+    struct sandbox_totals sandbox_totals;
     struct hook_list hooks;      /* of the server; never changed */
     struct redaction *redaction; /* owned; never changed; NULL: events keep all */
     int64_t prunes_at_ns;        /* monotonic clock; the janitor's */
-    struct workspace_drivers workspace_drivers;
+    struct sandbox_drivers sandbox_drivers;
     _Atomic bool is_unsure;     /* something could not be written or asked: the janitor looks again soon; see janitor_doubt() */
     _Atomic int64_t ends_at_ns; /* monotonic clock: from then on who is cancelled is so because we end; 0: we do not */
 };
@@ -70,5 +70,6 @@ int service_get_codebase(struct service *service, const struct caller *caller, c
 /* "codebase lives on another host": its files are not here. */
 int service_check_host(const struct service *service, const struct codebase_row *row, struct err *err);
 
-/* The ward of a sandbox that runs and that the caller sees, with a reference. "sandbox not found", "sandbox is not running". */
-int service_find_ward(struct service *service, const struct caller *caller, const char *id, struct ward **ret, struct err *err);
+/* The conn of a sandbox that runs and that the caller sees, with a reference. "sandbox not found", "sandbox is not running". */
+int service_find_conn(struct service *service, const struct caller *caller, const char *id, struct sandbox_conn **ret,
+                      struct err *err);

@@ -81,13 +81,13 @@ static int open_shell(const struct service *service, int fd, const char *id, con
     return r < 0 ? r : ctl_client_await(fd, TAG, &reply, payload, OPEN_MS, err);
 }
 
-static int close_shell(struct ward *ward, const char *id, struct err *err)
+static int close_shell(struct sandbox_conn *conn, const char *id, struct err *err)
 {
     struct ctl_request request = { .type = CTL_REQUEST_SESSION_CLOSE, .tag = TAG };
     autofree char *payload = malloc(FRAME_PAYLOAD_MAX);
     struct ctl_reply reply;
     autofd int fd = -1;
-    int r = ward_take_fd(ward, &fd, err);
+    int r = sandbox_conn_take_fd(conn, &fd, err);
 
     if (r < 0)
         return r;
@@ -96,17 +96,17 @@ static int close_shell(struct ward *ward, const char *id, struct err *err)
     memcpy(request.session_close.name, id, strlen(id) + 1);
     r = ctl_client_call(fd, &request, -1, &reply, payload, OPEN_MS, err);
     if (r == 0 || r == -EREMOTEIO)
-        ward_give_fd(ward, steal_fd(&fd));
+        sandbox_conn_give_fd(conn, steal_fd(&fd));
     return r;
 }
 
 /* The row first: a shell that nobody can name would stay until its sandbox stops. */
-static int create(struct service *service, struct ward *ward, const struct session_request *request, char **env,
+static int create(struct service *service, struct sandbox_conn *conn, const struct session_request *request, char **env,
                   struct session_row *row, struct err *err)
 {
     struct err ignored = ERR_NONE;
     autofd int fd = -1;
-    int r = ward_take_fd(ward, &fd, err);
+    int r = sandbox_conn_take_fd(conn, &fd, err);
 
     if (r == 0)
         r = session_row_insert(service->store, row, err);
@@ -117,7 +117,7 @@ static int create(struct service *service, struct ward *ward, const struct sessi
         session_row_close(service->store, row->id, clock_wall_ns(), &ignored);
         return err_wrap(err, r, "failed to create session: shell '%s'", row->shell);
     }
-    ward_give_fd(ward, steal_fd(&fd));
+    sandbox_conn_give_fd(conn, steal_fd(&fd));
     return 0;
 }
 
@@ -126,9 +126,9 @@ int sessions_create(struct service *service, const struct caller *caller, const 
 {
     __attribute__((cleanup(commands_free_env))) char **env = NULL;
     autodone(session_row) struct session_row row = { 0 };
-    autoptr(ward) ward = NULL;
+    autoptr(sandbox_conn) conn = NULL;
     char id[ID_TEXT_MAX];
-    int r = service_find_ward(service, caller, request->sandbox_id, &ward, err);
+    int r = service_find_conn(service, caller, request->sandbox_id, &conn, err);
 
     if (r == 0)
         r = commands_make_env(request->env, &env, err);
@@ -137,13 +137,13 @@ int sessions_create(struct service *service, const struct caller *caller, const 
     id_new(SESSION_ID_PREFIX, id);
     row = (struct session_row){
         .id = xdup(id),
-        .sandbox_id = xdup(ward->id),
+        .sandbox_id = xdup(conn->id),
         .host_id = xdup(service->host_id),
         .shell = xdup(*request->shell ? request->shell : "/bin/bash"),
         .status = SESSION_STATUS_ACTIVE,
         .created_ns = clock_wall_ns(),
     };
-    r = create(service, ward, request, env, &row, err);
+    r = create(service, conn, request, env, &row, err);
     if (r == 0)
         *ret = info_of(&row);
     return r;
@@ -201,14 +201,14 @@ int sessions_list(struct service *service, const struct caller *caller, const ch
 int sessions_destroy(struct service *service, const struct caller *caller, const char *id, struct err *err)
 {
     autodone(session_row) struct session_row row = { 0 };
-    autoptr(ward) ward = NULL;
+    autoptr(sandbox_conn) conn = NULL;
     int r = find(service, caller, id, &row, err);
 
     if (r < 0)
         return r;
-    ward = ward_find_running(&service->wards, row.sandbox_id);
-    if (ward) {
-        r = close_shell(ward, id, err);
+    conn = sandbox_conn_find_running(&service->conns, row.sandbox_id);
+    if (conn) {
+        r = close_shell(conn, id, err);
         /* It ended by itself meanwhile: that is what was wanted. */
         if (r < 0 && r != -ENOTCONN && !(r == -EREMOTEIO && err->code == ERR_NOT_FOUND))
             return r;

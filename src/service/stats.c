@@ -14,7 +14,7 @@ struct totals {
     uint64_t execs, sessions, used_bytes, requests, denials, dropped, answered, silent;
 };
 
-static void ask(struct ward *ward, void *cookie)
+static void ask(struct sandbox_conn *conn, void *cookie)
 {
     struct ctl_request request = { .type = CTL_REQUEST_STATUS, .tag = 1 };
     struct totals *totals = cookie;
@@ -23,12 +23,12 @@ static void ask(struct ward *ward, void *cookie)
     struct ctl_reply reply;
     autofd int fd = -1;
 
-    if (!payload || ward_take_fd(ward, &fd, &ignored) < 0 ||
+    if (!payload || sandbox_conn_take_fd(conn, &fd, &ignored) < 0 ||
         ctl_client_call(fd, &request, -1, &reply, payload, ASK_MS, &ignored) < 0 || reply.type != CTL_REPLY_STATUS) {
         totals->silent++;
         return;
     }
-    ward_give_fd(ward, steal_fd(&fd));
+    sandbox_conn_give_fd(conn, steal_fd(&fd));
     totals->answered++;
     totals->execs += reply.status.execs;
     totals->sessions += reply.status.sessions;
@@ -69,16 +69,16 @@ static void add_store(struct service *service, struct buf *out)
 
     store_stats(service->store, stats);
     head(out, "store_call_duration_seconds", "histogram", "How long calls of the database took.");
-    for (size_t i = 0; i < METER_CALL_COUNT; i++) {
+    for (size_t i = 0; i < STORE_CALL_CALL_COUNT; i++) {
         const struct store_call_stats *call = &stats->calls[i];
         uint64_t below = 0;
 
         if (call->count == 0)
             continue;
-        for (size_t b = 0; b + 1 < METER_BUCKETS; b++) {
+        for (size_t b = 0; b + 1 < STORE_CALL_BUCKETS; b++) {
             below += call->buckets[b];
             buf_addf(out, "agentfense_store_call_duration_seconds_bucket{call=\"%s\",le=\"%g\"} %" PRIu64 "\n", call->name,
-                     (double) meter_bucket_end_ns((unsigned) b) / 1e9, below);
+                     (double) store_metrics_bucket_end_ns((unsigned) b) / 1e9, below);
         }
         buf_addf(out, "agentfense_store_call_duration_seconds_bucket{call=\"%s\",le=\"+Inf\"} %" PRIu64 "\n", call->name,
                  call->count);
@@ -94,7 +94,7 @@ void stats_add(struct service *service, struct buf *out)
     struct totals totals = { 0 };
 
     add_sandboxes(service, out);
-    wards_each_running(&service->wards, ask, &totals);
+    sandbox_conns_each_running(&service->conns, ask, &totals);
     one(out, "execs_running", "Commands that run now.", totals.execs);
     one(out, "sessions_open", "Sessions that are open.", totals.sessions);
     one(out, "delta_bytes", "Bytes that running sandboxes changed and did not sync.", totals.used_bytes);

@@ -6,9 +6,9 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "service/codebases_int.h"
 #include "service/janitor.h"
 #include "service/service_int.h"
-#include "service/shelf_int.h"
 #include "wire/ctl_client.h"
 
 #define TAG 2
@@ -28,7 +28,7 @@ void sync_result_done(struct sync_result *result)
 
 struct news {
     const char *codebase_id;
-    const struct ward *except;
+    const struct sandbox_conn *except;
     const char *const *paths;
     size_t count;
 };
@@ -43,7 +43,7 @@ static char **make_absolute(const char *const *paths, size_t count)
     return absolute;
 }
 
-static void tell_one(struct ward *ward, void *cookie)
+static void tell_one(struct sandbox_conn *conn, void *cookie)
 {
     const struct news *news = cookie;
     autofree char *payload = NULL;
@@ -52,29 +52,29 @@ static void tell_one(struct ward *ward, void *cookie)
     autofd int fd = -1;
     int r;
 
-    pthread_mutex_lock(&ward->lock);
-    is_concerned = ward != news->except && strcmp(ward->codebase_id, news->codebase_id) == 0;
-    pthread_mutex_unlock(&ward->lock);
+    pthread_mutex_lock(&conn->lock);
+    is_concerned = conn != news->except && strcmp(conn->codebase_id, news->codebase_id) == 0;
+    pthread_mutex_unlock(&conn->lock);
     if (!is_concerned || !(payload = malloc(FRAME_PAYLOAD_MAX)))
         return;
-    r = ward_take_fd(ward, &fd, &err);
+    r = sandbox_conn_take_fd(conn, &fd, &err);
     if (r == 0)
         r = ctl_client_base_changed(fd, TAG, news->paths, news->count, payload, TELL_MS, &err);
     if (r == 0)
-        ward_give_fd(ward, steal_fd(&fd));
+        sandbox_conn_give_fd(conn, steal_fd(&fd));
     else if (r != -ENOTCONN) /* it ended meanwhile: when it starts again it sees everything */
-        log_warn("a sandbox could not be told of a change", LOG_STR("sandbox_id", ward->id), LOG_STR("error", err.text));
+        log_warn("a sandbox could not be told of a change", LOG_STR("sandbox_id", conn->id), LOG_STR("error", err.text));
 }
 
-void sync_tell_siblings(struct service *service, const char *codebase_id, const struct ward *except, const char *const *paths,
-                        size_t count)
+void sync_tell_siblings(struct service *service, const char *codebase_id, const struct sandbox_conn *except,
+                        const char *const *paths, size_t count)
 {
     char **absolute = make_absolute(paths, count);
     struct news news = {
         .codebase_id = codebase_id, .except = except, .paths = (const char *const *) absolute, .count = count
     };
 
-    wards_each_running(&service->wards, tell_one, &news);
+    sandbox_conns_each_running(&service->conns, tell_one, &news);
     for (size_t i = 0; i < count; i++)
         free(absolute[i]);
     free(absolute);
@@ -93,27 +93,27 @@ static void take_conflicts(const struct ctl_synced *synced, struct sync_result *
     }
 }
 
-static void note_version(struct service *service, const struct ward *ward, const struct ctl_synced *synced)
+static void note_version(struct service *service, const struct sandbox_conn *conn, const struct ctl_synced *synced)
 {
     const char *paths[PATHS_TOLD_MAX];
     size_t count = 0;
     autoptr(codebase) codebase = NULL;
     struct err err = ERR_NONE;
-    int r = codebase_open(service->codebases, ward->codebase_id, &codebase, &err);
+    int r = codebase_open(service->codebases, conn->codebase_id, &codebase, &err);
 
     if (r == 0)
-        r = shelf_refresh_row(service, codebase, &err);
+        r = codebases_refresh_row(service, codebase, &err);
     if (r < 0)
-        log_warn("size and version of a codebase could not be noted", LOG_STR("codebase_id", ward->codebase_id),
+        log_warn("size and version of a codebase could not be noted", LOG_STR("codebase_id", conn->codebase_id),
                  LOG_STR("error", err.text));
     if (synced->changes.count == synced->change_count && synced->change_count <= PATHS_TOLD_MAX) {
         for (const char *path = NULL; (path = ctl_paths_next(&synced->changes, path));)
             paths[count++] = path;
     }
-    sync_tell_siblings(service, ward->codebase_id, ward, paths, count);
+    sync_tell_siblings(service, conn->codebase_id, conn, paths, count);
 }
 
-static int sync_as(struct service *service, struct ward *ward, int ctl_fd, const char *by, struct sync_result *ret,
+static int sync_as(struct service *service, struct sandbox_conn *conn, int ctl_fd, const char *by, struct sync_result *ret,
                    struct err *err)
 {
     autofree char *payload = malloc(FRAME_PAYLOAD_MAX);
@@ -124,64 +124,65 @@ static int sync_as(struct service *service, struct ward *ward, int ctl_fd, const
         return r;
     ret->version = synced.version;
     if (synced.change_count > 0)
-        note_version(service, ward, &synced);
+        note_version(service, conn, &synced);
     take_conflicts(&synced, ret);
     return 0;
 }
 
-int sync_run(struct service *service, struct ward *ward, int ctl_fd, const char *by, struct sync_result *ret, struct err *err)
+int sync_run(struct service *service, struct sandbox_conn *conn, int ctl_fd, const char *by, struct sync_result *ret,
+             struct err *err)
 {
-    int r = ward->syncs ? sync_as(service, ward, ctl_fd, by, ret, err) : 0;
+    int r = conn->syncs ? sync_as(service, conn, ctl_fd, by, ret, err) : 0;
 
     /* A disk that is full is not full for ever: the janitor tries again with its next round. */
     if (r < 0) {
-        pthread_mutex_lock(&ward->lock);
-        ward->needs_sync = true;
-        pthread_mutex_unlock(&ward->lock);
+        pthread_mutex_lock(&conn->lock);
+        conn->needs_sync = true;
+        pthread_mutex_unlock(&conn->lock);
     }
     return r;
 }
 
-int sync_now(struct service *service, struct ward *ward, struct err *err)
+int sync_now(struct service *service, struct sandbox_conn *conn, struct err *err)
 {
     struct sync_result result = { 0 };
     autofd int fd = -1;
-    int r = ward->syncs ? ward_take_fd(ward, &fd, err) : 0;
+    int r = conn->syncs ? sandbox_conn_take_fd(conn, &fd, err) : 0;
 
-    if (r < 0 || !ward->syncs)
+    if (r < 0 || !conn->syncs)
         return r;
-    r = sync_run(service, ward, fd, "", &result, err);
+    r = sync_run(service, conn, fd, "", &result, err);
     if (r == 0)
-        ward_give_fd(ward, steal_fd(&fd));
+        sandbox_conn_give_fd(conn, steal_fd(&fd));
     else
-        log_warn("changes could not be synced and stay in the sandbox", LOG_STR("sandbox_id", ward->id),
+        log_warn("changes could not be synced and stay in the sandbox", LOG_STR("sandbox_id", conn->id),
                  LOG_STR("error", err->text));
     sync_result_done(&result);
     return r;
 }
 
-void sync_later(struct service *service, struct ward *ward)
+void sync_later(struct service *service, struct sandbox_conn *conn)
 {
-    pthread_mutex_lock(&ward->lock);
-    ward->needs_sync = ward->syncs;
-    pthread_mutex_unlock(&ward->lock);
+    pthread_mutex_lock(&conn->lock);
+    conn->needs_sync = conn->syncs;
+    pthread_mutex_unlock(&conn->lock);
     janitor_wake(service);
 }
 
-static void sync_if_needed(struct ward *ward, void *cookie)
+static void sync_if_needed(struct sandbox_conn *conn, void *cookie)
 {
     struct err ignored = ERR_NONE;
     bool needs_sync;
 
-    pthread_mutex_lock(&ward->lock);
-    needs_sync = ward->needs_sync;
-    ward->needs_sync = false;
-    pthread_mutex_unlock(&ward->lock);
+    pthread_mutex_lock(&conn->lock);
+    needs_sync = conn->needs_sync;
+    conn->needs_sync = false;
+    pthread_mutex_unlock(&conn->lock);
     if (needs_sync)
-        sync_now(cookie, ward, &ignored);
+        sync_now(cookie, conn, &ignored);
 }
 
 void sync_all_that_need_it(struct service *service)
 {
-    wards_each_running(&service->wards, sync_if_needed, service);
+    sandbox_conns_each_running(&service->conns, sync_if_needed, service);
 }

@@ -36,7 +36,7 @@ struct open_command {
 
 struct watched {
     struct watched *next, **slot;
-    struct ward *ward; /* a reference */
+    struct sandbox_conn *conn; /* a reference */
     unsigned generation;
     int fd;                                 /* owned */
     char *sandbox_id, *codebase_id, *owner; /* owned */
@@ -61,7 +61,7 @@ static void watched_free(struct watched *watched)
     free(watched->sandbox_id);
     free(watched->codebase_id);
     free(watched->owner);
-    ward_unref(watched->ward);
+    sandbox_conn_unref(watched->conn);
     free(watched);
 }
 
@@ -130,8 +130,8 @@ static void on_finished(struct service *service, struct watched *watched, const 
 
     if (finished.end == CTL_END_TIMED_OUT)
         json_object_set_new(payload, "timed_out", json_true());
-    if (!ward_knows_exec(watched->ward, event->subject))
-        sync_later(service, watched->ward);
+    if (!sandbox_conn_knows_exec(watched->conn, event->subject))
+        sync_later(service, watched->conn);
     tell(service, watched, "command_executed", event->wall_ns, payload);
 }
 
@@ -203,17 +203,17 @@ static void on_event(struct service *service, struct watched *watched, const str
 /* Nobody asked for it, unless it was stopped meanwhile: whoever stops it sees to the rest. */
 static void on_end(struct service *service, struct watched *watched)
 {
-    struct ward *ward = watched->ward;
+    struct sandbox_conn *conn = watched->conn;
     bool is_surprise;
     autofree char *reason = NULL;
 
-    pthread_mutex_lock(&ward->lock);
-    is_surprise = ward->is_running && !ward->is_stopping && ward->generation == watched->generation;
-    pthread_mutex_unlock(&ward->lock);
-    if (!is_surprise || !ward_end_running(ward))
+    pthread_mutex_lock(&conn->lock);
+    is_surprise = conn->is_running && !conn->is_stopping && conn->generation == watched->generation;
+    pthread_mutex_unlock(&conn->lock);
+    if (!is_surprise || !sandbox_conn_end_running(conn))
         return;
     reason = *watched->last_words ? xdup(watched->last_words) : xdup("the sandbox ended unexpectedly; it can be started again");
-    life_ended(service, ward, reason);
+    life_ended(service, conn, reason);
 }
 
 /* False: it is over. */
@@ -317,7 +317,7 @@ static int ask_for_events(int fd, uint64_t after, struct err *err)
     return r < 0 ? err_errno(err, r, "asking for events") : ctl_client_send(fd, &frame, SEND_MS, err);
 }
 
-int watch_add(struct service *service, struct ward *ward, int fd, uint64_t after, struct err *err)
+int watch_add(struct service *service, struct sandbox_conn *conn, int fd, uint64_t after, struct err *err)
 {
     struct watch_thread *watch = service->watch;
     struct watched *watched = xnew(struct watched);
@@ -325,13 +325,13 @@ int watch_add(struct service *service, struct ward *ward, int fd, uint64_t after
     int r;
 
     watched->fd = fd;
-    watched->ward = ward_get(&service->wards, ward->id);
-    pthread_mutex_lock(&ward->lock);
-    watched->generation = ward->generation;
-    watched->sandbox_id = xdup(ward->id);
-    watched->codebase_id = xdup(ward->codebase_id);
-    watched->owner = xdup(ward->owner);
-    pthread_mutex_unlock(&ward->lock);
+    watched->conn = sandbox_conn_get(&service->conns, conn->id);
+    pthread_mutex_lock(&conn->lock);
+    watched->generation = conn->generation;
+    watched->sandbox_id = xdup(conn->id);
+    watched->codebase_id = xdup(conn->codebase_id);
+    watched->owner = xdup(conn->owner);
+    pthread_mutex_unlock(&conn->lock);
     r = ask_for_events(fd, after, err);
     if (r < 0) {
         watched_free(watched);

@@ -9,10 +9,10 @@
 #include "base/err.h"
 
 struct service;
-struct ward;
+struct sandbox_conn;
 
 int watch_start_thread(struct service *service, struct err *err);
 void watch_stop_thread(struct service *service);
 
-/* Takes the connection, holds the ward until it ends. What the supervisor numbered up to `after` is known already. */
-int watch_add(struct service *service, struct ward *ward, int fd, uint64_t after, struct err *err);
+/* Takes the connection, holds the conn until it ends. What the supervisor numbered up to `after` is known already. */
+int watch_add(struct service *service, struct sandbox_conn *conn, int fd, uint64_t after, struct err *err);

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "store/job.h"
 #include "store/row.h"
+#include "store/txn.h"
 
 #define IDS_PER_STATEMENT 64
 
@@ -76,7 +76,7 @@ int applied_change_row_insert(struct store *store, const struct applied_change_r
                                         : table_check(&changes, &rows[i], err);
     if (r < 0 || count == 0)
         return r;
-    return job_write(store, METER_APPLIED_INSERT, JOB_REPEATABLE, insert, &in, err);
+    return txn_write(store, STORE_CALL_APPLIED_INSERT, TXN_REPEATABLE, insert, &in, err);
 }
 
 /* ---- list ---- */
@@ -106,8 +106,8 @@ int applied_change_row_list(struct store *store, const struct applied_change_fil
         .order = " ORDER BY applied_ns DESC, id DESC",
         .limit = limit,
         .offset = offset,
-        .list_call = METER_APPLIED_LIST,
-        .count_call = METER_APPLIED_LIST,
+        .list_call = STORE_CALL_APPLIED_LIST,
+        .count_call = STORE_CALL_APPLIED_LIST,
     };
 
     return row_list_window(store, &window, &ret->rows, &ret->count, ret_total, err);
@@ -156,7 +156,7 @@ int applied_change_row_commit(struct store *store, const char *const *ids, size_
                               int64_t now_ns, struct err *err)
 {
     struct committing c = { .ids = ids, .count = count, .hash = hash, .message = message, .now_ns = now_ns };
-    int r = count > 0 ? job_write(store, METER_APPLIED_UPDATE, 0, commit, &c, err) : 0;
+    int r = count > 0 ? txn_write(store, STORE_CALL_APPLIED_UPDATE, 0, commit, &c, err) : 0;
 
     return r < 0 ? r : c.done;
 }
@@ -179,7 +179,7 @@ static int undo(struct db *db, void *cookie, struct err *err)
 int applied_change_row_undo(struct store *store, const char *approval_id, int64_t now_ns, struct err *err)
 {
     struct undoing u = { .approval_id = approval_id, .now_ns = now_ns };
-    int r = job_write(store, METER_APPLIED_UPDATE, JOB_ONE_STATEMENT, undo, &u, err);
+    int r = txn_write(store, STORE_CALL_APPLIED_UPDATE, TXN_ONE_STATEMENT, undo, &u, err);
 
     return r < 0 ? r : u.done;
 }

@@ -5,9 +5,9 @@
 
 #include "base/id.h"
 #include "base/mem.h"
-#include "store/job.h"
 #include "store/row.h"
 #include "store/sandbox_row.h"
+#include "store/txn.h"
 
 static const struct column columns[] = {
     COLUMN_OF(codebase_row, id, TEXT),      COLUMN_OF(codebase_row, name, TEXT),      COLUMN_OF(codebase_row, owner_id, TEXT),
@@ -41,12 +41,12 @@ void codebase_rows_done(struct codebase_rows *rows)
 
 int codebase_row_insert(struct store *store, const struct codebase_row *row, struct err *err)
 {
-    return row_insert(store, METER_CODEBASE_INSERT, &codebases, row, err);
+    return row_insert(store, STORE_CALL_CODEBASE_INSERT, &codebases, row, err);
 }
 
 int codebase_row_get(struct store *store, const char *id, struct codebase_row *ret, struct err *err)
 {
-    return row_get(store, METER_CODEBASE_GET, &codebases, id, ret, err);
+    return row_get(store, STORE_CALL_CODEBASE_GET, &codebases, id, ret, err);
 }
 
 /* ---- list ---- */
@@ -62,7 +62,8 @@ int codebase_row_list(struct store *store, const char *owner_id, const char *hos
         return r;
     query_match_text(&query, " AND owner_id = ", owner_id);
     query_match_text(&query, " AND host_id = ", host_id);
-    return row_list_end(store, METER_CODEBASE_LIST, &codebases, page, &query, &ret->rows, &ret->count, &ret->next_token, err);
+    return row_list_end(store, STORE_CALL_CODEBASE_LIST, &codebases, page, &query, &ret->rows, &ret->count, &ret->next_token,
+                        err);
 }
 
 /* ---- update, delete ---- */
@@ -86,7 +87,7 @@ static int update(struct db *db, void *cookie, struct err *err)
 
 int codebase_row_update(struct store *store, const struct codebase_row *row, struct err *err)
 {
-    return job_write(store, METER_CODEBASE_UPDATE, JOB_ONE_STATEMENT | JOB_REPEATABLE, update, (void *) row, err);
+    return txn_write(store, STORE_CALL_CODEBASE_UPDATE, TXN_ONE_STATEMENT | TXN_REPEATABLE, update, (void *) row, err);
 }
 
 struct deleting {
@@ -144,5 +145,5 @@ int codebase_row_delete(struct store *store, const char *id, bool force, struct 
 
     if (!id_is_valid(CODEBASE_ID_PREFIX, id))
         return table_not_found(&codebases, id, err);
-    return job_write(store, METER_CODEBASE_DELETE, 0, delete, &d, err);
+    return txn_write(store, STORE_CALL_CODEBASE_DELETE, 0, delete, &d, err);
 }

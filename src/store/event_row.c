@@ -4,8 +4,8 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
-#include "store/job.h"
 #include "store/row.h"
+#include "store/txn.h"
 
 #define ROWS_PER_STATEMENT 32
 
@@ -106,7 +106,7 @@ int event_row_append(struct store *store, const struct event_row *rows, size_t c
         r = table_check(&events, &rows[i], err);
     if (r < 0 || count == 0)
         return r;
-    r = job_write(store, METER_EVENT_APPEND, 0, append, &a, err);
+    r = txn_write(store, STORE_CALL_EVENT_APPEND, 0, append, &a, err);
     if (r == 0 && ret_last)
         *ret_last = a.last;
     return r;
@@ -142,7 +142,7 @@ int event_row_query(struct store *store, const struct event_filter *filter, size
     add_texts(&query, filter);
     query_add_text(&query, filter->newest_first ? " ORDER BY sequence DESC" : " ORDER BY sequence");
     query_add(&query, " LIMIT ", db_int((int64_t) limit));
-    r = row_collect(store, METER_EVENT_QUERY, &query, &rows, err);
+    r = row_collect(store, STORE_CALL_EVENT_QUERY, &query, &rows, err);
     if (r < 0)
         return r;
     ret->rows = (struct event_row *) rows.rows;
@@ -172,5 +172,5 @@ int event_row_trim(struct store *store, int64_t before_ns, int64_t keep, unsigne
 {
     struct trimming t = { .before_ns = before_ns, .keep = keep, .limit = limit };
 
-    return job_write(store, METER_EVENT_TRIM, JOB_ONE_STATEMENT | JOB_REPEATABLE, trim, &t, err);
+    return txn_write(store, STORE_CALL_EVENT_TRIM, TXN_ONE_STATEMENT | TXN_REPEATABLE, trim, &t, err);
 }

@@ -5,7 +5,7 @@
 
 #include "base/buf.h"
 #include "base/mem.h"
-#include "store/job.h"
+#include "store/txn.h"
 
 struct entry {
     const char *name;
@@ -64,19 +64,19 @@ int meta_get(struct store *store, const char *name, char **ret_value, struct err
 {
     struct entry e = { .name = name };
 
-    return finish(job_read(store, METER_META_GET, get, &e, err), &e, ret_value);
+    return finish(txn_read(store, STORE_CALL_META_GET, get, &e, err), &e, ret_value);
 }
 
 int meta_set(struct store *store, const char *name, const char *value, struct err *err)
 {
     struct entry e = { .name = name, .value = value };
 
-    return job_write(store, METER_META_SET, JOB_ONE_STATEMENT | JOB_REPEATABLE, set, &e, err);
+    return txn_write(store, STORE_CALL_META_SET, TXN_ONE_STATEMENT | TXN_REPEATABLE, set, &e, err);
 }
 
 int meta_keep(struct store *store, const char *name, const char *value, char **ret_value, struct err *err)
 {
     struct entry e = { .name = name, .value = value };
 
-    return finish(job_write(store, METER_META_SET, JOB_ONE_STATEMENT | JOB_REPEATABLE, keep, &e, err), &e, ret_value);
+    return finish(txn_write(store, STORE_CALL_META_SET, TXN_ONE_STATEMENT | TXN_REPEATABLE, keep, &e, err), &e, ret_value);
 }

@@ -8,7 +8,7 @@
 #include "base/id.h"
 #include "base/mem.h"
 #include "base/utf8.h"
-#include "store/job.h"
+#include "store/txn.h"
 
 #define TIME_DIGITS 16
 #define ROW_ID_MAX 64
@@ -49,12 +49,12 @@ int row_check(const struct table *table, const void *row, struct err *err)
     return err_invalid(err, "'%s' is no id of a %s", shown.data ? shown.data : "", table->noun);
 }
 
-int row_insert(struct store *store, enum meter_call call, const struct table *table, const void *row, struct err *err)
+int row_insert(struct store *store, enum store_call call, const struct table *table, const void *row, struct err *err)
 {
     struct inserting in = { .table = table, .row = row };
     int r = row_check(table, row, err);
 
-    return r < 0 ? r : job_write(store, call, JOB_ONE_STATEMENT, insert, &in, err);
+    return r < 0 ? r : txn_write(store, call, TXN_ONE_STATEMENT, insert, &in, err);
 }
 
 struct getting {
@@ -73,14 +73,14 @@ static int get(struct db *db, void *cookie, struct err *err)
     return table_get(g->table, &query, db, g->id, g->ret, err);
 }
 
-int row_get(struct store *store, enum meter_call call, const struct table *table, const char *id, void *ret_row,
+int row_get(struct store *store, enum store_call call, const struct table *table, const char *id, void *ret_row,
             struct err *err)
 {
     struct getting g = { .table = table, .id = id, .ret = ret_row };
 
     if (table->id_prefix && !is_id(table, id))
         return table_not_found(table, id, err);
-    return job_read(store, call, get, &g, err);
+    return txn_read(store, call, get, &g, err);
 }
 
 /* ---- pages ---- */
@@ -152,10 +152,10 @@ static int collect(struct db *db, void *cookie, struct err *err)
     return table_collect(&c->rows, c->query, db, err);
 }
 
-int row_collect(struct store *store, enum meter_call call, struct query *query, struct table_rows *rows, struct err *err)
+int row_collect(struct store *store, enum store_call call, struct query *query, struct table_rows *rows, struct err *err)
 {
     struct collecting c = { .query = query, .rows = *rows };
-    int r = job_read(store, call, collect, &c, err);
+    int r = txn_read(store, call, collect, &c, err);
 
     if (r < 0) {
         table_rows_done(&c.rows);
@@ -166,7 +166,7 @@ int row_collect(struct store *store, enum meter_call call, struct query *query, 
 }
 
 /* One row more than asked for tells whether there is another page. */
-int row_list_end(struct store *store, enum meter_call call, const struct table *table, const struct store_page *page,
+int row_list_end(struct store *store, enum store_call call, const struct table *table, const struct store_page *page,
                  struct query *query, void *ret_rows, size_t *ret_count, char **ret_next_token, struct err *err)
 {
     struct table_rows rows = { .table = table };
@@ -201,9 +201,9 @@ static int count_all(struct db *db, void *cookie, struct err *err)
     return db_run_int(db, c->query->text.data, c->query->values, c->query->count, c->ret, err);
 }
 
-int row_count(struct store *store, enum meter_call call, const struct query *query, int64_t *ret, struct err *err)
+int row_count(struct store *store, enum store_call call, const struct query *query, int64_t *ret, struct err *err)
 {
-    return job_read(store, call, count_all, &(struct counting){ query, ret }, err);
+    return txn_read(store, call, count_all, &(struct counting){ query, ret }, err);
 }
 
 int row_list_window(struct store *store, const struct row_window *w, void *ret_rows, size_t *ret_count, int64_t *ret_total,

@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "store/job.h"
 #include "store/row.h"
 #include "store/sandbox_row_int.h"
+#include "store/txn.h"
 
 #define SHOWN_MAX 8
 #define DIGITS_MAX 32
@@ -16,7 +16,7 @@
 
 int sandbox_row_get(struct store *store, const char *id, struct sandbox_row *ret, struct err *err)
 {
-    return row_get(store, METER_SANDBOX_GET, &sandbox_table, id, ret, err);
+    return row_get(store, STORE_CALL_SANDBOX_GET, &sandbox_table, id, ret, err);
 }
 
 struct finding {
@@ -129,5 +129,5 @@ int sandbox_row_find(struct store *store, const char *owner_id, const char *text
 {
     struct finding f = { .owner_id = owner_id, .text = text, .ret = ret };
 
-    return job_read(store, METER_SANDBOX_GET, find, &f, err);
+    return txn_read(store, STORE_CALL_SANDBOX_GET, find, &f, err);
 }

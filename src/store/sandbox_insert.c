@@ -6,9 +6,9 @@
 
 #include "base/mem.h"
 #include "base/path.h"
-#include "store/job.h"
 #include "store/row.h"
 #include "store/sandbox_row_int.h"
+#include "store/txn.h"
 
 void sandbox_conflicts_done(struct sandbox_conflicts *conflicts)
 {
@@ -108,12 +108,13 @@ static int check_paths(struct db *db, const struct sandbox_row *row, struct sand
                           "SCOPE_CONFLICT");
 }
 
-int sandbox_room_check(struct db *db, const struct sandbox_row *row, bool is_new, struct sandbox_room *room, struct err *err)
+int sandbox_admission_check(struct db *db, const struct sandbox_row *row, bool is_new, struct sandbox_admission *room,
+                            struct err *err)
 {
     bool reserves = !row->no_lock && row->reserved_paths && *row->reserved_paths;
     bool is_over_directory = !row->codebase_id || !*row->codebase_id;
     autofree char *lock = xprintf("reservations %s", row->host_id);
-    struct sandbox_room none = { 0 };
+    struct sandbox_admission none = { 0 };
     int r = 0;
 
     room = room ? room : &none;
@@ -133,7 +134,7 @@ int sandbox_room_check(struct db *db, const struct sandbox_row *row, bool is_new
 
 struct inserting {
     const struct sandbox_row *row;
-    struct sandbox_room *room;
+    struct sandbox_admission *room;
 };
 
 static int check_name(struct db *db, const struct sandbox_row *row, struct err *err)
@@ -157,13 +158,13 @@ static int insert(struct db *db, void *cookie, struct err *err)
     int r = row->codebase_id && *row->codebase_id ? codebase_row_hold(db, row->codebase_id, err) : 0;
 
     if (r == 0)
-        r = sandbox_room_check(db, row, true, in->room, err);
+        r = sandbox_admission_check(db, row, true, in->room, err);
     if (r == 0)
         r = check_name(db, row, err);
     return r == 0 ? table_insert(&sandbox_table, db, row, row->id, err) : r;
 }
 
-int sandbox_row_insert(struct store *store, struct sandbox_row *row, struct sandbox_room *room, struct err *err)
+int sandbox_row_insert(struct store *store, struct sandbox_row *row, struct sandbox_admission *room, struct err *err)
 {
     struct inserting in = { .row = row, .room = room };
     int r;
@@ -172,5 +173,5 @@ int sandbox_row_insert(struct store *store, struct sandbox_row *row, struct sand
     if (r < 0)
         return r;
     row->row_version = 1;
-    return job_write(store, METER_SANDBOX_INSERT, 0, insert, &in, err);
+    return txn_write(store, STORE_CALL_SANDBOX_INSERT, 0, insert, &in, err);
 }

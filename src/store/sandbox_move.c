@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "store/job.h"
 #include "store/row.h"
 #include "store/sandbox_row_int.h"
+#include "store/txn.h"
 
 #define BIT(name) SANDBOX_STATUS_BIT(SANDBOX_STATUS_##name)
 
@@ -239,7 +239,7 @@ static int check_room(struct db *db, const struct sandbox_row *row, const struct
     then.decision = move->decides ? (int) move->decision : row->decision;
     if (sandbox_row_holds(row) || !sandbox_row_holds(&then))
         return 0;
-    return sandbox_room_check(db, row, row->status == SANDBOX_STATUS_DELETED, move->room, err);
+    return sandbox_admission_check(db, row, row->status == SANDBOX_STATUS_DELETED, move->room, err);
 }
 
 /* Whoever deletes a codebase holds its row and then looks for sandboxes that run; we hold it before ours counts as one. Ours is
@@ -273,7 +273,7 @@ int sandbox_row_move(struct store *store, const struct sandbox_move *move, struc
 
     if (!sandbox_id_is_valid(move->id))
         return table_not_found(&sandbox_table, move->id, err);
-    r = job_write(store, METER_SANDBOX_MOVE, 0, do_move, &m, err);
+    r = txn_write(store, STORE_CALL_SANDBOX_MOVE, 0, do_move, &m, err);
     if (r == 0 && ret) {
         sandbox_row_done(ret);
         *ret = m.row;

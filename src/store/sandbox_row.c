@@ -6,9 +6,9 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "store/job.h"
 #include "store/row.h"
 #include "store/sandbox_row_int.h"
+#include "store/txn.h"
 
 #define FILTER_LABELS_MAX 8
 #define TOUCH_EVERY_NS CLOCK_NS_PER_SEC
@@ -147,7 +147,7 @@ int sandbox_row_list(struct store *store, const struct sandbox_filter *filter, c
         r = add_conditions(&query, filter, err);
     if (r < 0)
         return r;
-    return row_list_end(store, METER_SANDBOX_LIST, &sandbox_table, page, &query, &ret->rows, &ret->count, &ret->next_token,
+    return row_list_end(store, STORE_CALL_SANDBOX_LIST, &sandbox_table, page, &query, &ret->rows, &ret->count, &ret->next_token,
                         err);
 }
 
@@ -167,8 +167,8 @@ int sandbox_row_list_window(struct store *store, const struct sandbox_filter *fi
         .order = " ORDER BY created_ns DESC, id DESC",
         .limit = limit,
         .offset = offset,
-        .list_call = METER_SANDBOX_LIST,
-        .count_call = METER_SANDBOX_COUNT,
+        .list_call = STORE_CALL_SANDBOX_LIST,
+        .count_call = STORE_CALL_SANDBOX_COUNT,
     };
 
     return row_list_window(store, &window, &ret->rows, &ret->count, ret_total, err);
@@ -181,7 +181,7 @@ int sandbox_row_count(struct store *store, const struct sandbox_filter *filter, 
 
     query_add_text(&query, "SELECT count(*) FROM sandboxes WHERE 1 = 1");
     r = add_conditions(&query, filter, err);
-    return r < 0 ? r : row_count(store, METER_SANDBOX_COUNT, &query, ret, err);
+    return r < 0 ? r : row_count(store, STORE_CALL_SANDBOX_COUNT, &query, ret, err);
 }
 
 struct counting {
@@ -232,7 +232,7 @@ int sandbox_row_count_states(struct store *store, const struct sandbox_filter *f
     if (r < 0)
         return r;
     query_add_text(&query, " GROUP BY 1, 2, 3");
-    return job_read(store, METER_SANDBOX_COUNT, count_states, &(struct counting){ &query, ret }, err);
+    return txn_read(store, STORE_CALL_SANDBOX_COUNT, count_states, &(struct counting){ &query, ret }, err);
 }
 
 /* ---- update ---- */
@@ -272,7 +272,7 @@ int sandbox_row_update(struct store *store, struct sandbox_row *row, struct err 
     int r = table_check(&sandbox_table, row, err);
 
     if (r == 0)
-        r = job_write(store, METER_SANDBOX_UPDATE, JOB_ONE_STATEMENT, update, row, err);
+        r = txn_write(store, STORE_CALL_SANDBOX_UPDATE, TXN_ONE_STATEMENT, update, row, err);
     if (r == 0)
         row->row_version++;
     return r;
@@ -298,14 +298,14 @@ int sandbox_row_touch(struct store *store, const char *id, int64_t now_ns, struc
     struct note note = { id, "UPDATE sandboxes SET used_ns = $2 WHERE id = $1 AND used_ns < $3", now_ns,
                          now_ns - TOUCH_EVERY_NS };
 
-    return job_write(store, METER_SANDBOX_NOTE, JOB_ONE_STATEMENT | JOB_REPEATABLE, write_note, &note, err);
+    return txn_write(store, STORE_CALL_SANDBOX_NOTE, TXN_ONE_STATEMENT | TXN_REPEATABLE, write_note, &note, err);
 }
 
 int sandbox_row_measure(struct store *store, const char *id, int64_t size_bytes, int64_t file_count, struct err *err)
 {
     struct note note = { id, "UPDATE sandboxes SET size_bytes = $2, file_count = $3 WHERE id = $1", size_bytes, file_count };
 
-    return job_write(store, METER_SANDBOX_NOTE, JOB_ONE_STATEMENT | JOB_REPEATABLE, write_note, &note, err);
+    return txn_write(store, STORE_CALL_SANDBOX_NOTE, TXN_ONE_STATEMENT | TXN_REPEATABLE, write_note, &note, err);
 }
 
 /* ---- delete ---- */
@@ -324,5 +324,5 @@ int sandbox_row_delete(struct store *store, const char *id, struct err *err)
 {
     if (!sandbox_id_is_valid(id))
         return table_not_found(&sandbox_table, id, err);
-    return job_write(store, METER_SANDBOX_DELETE, JOB_ONE_STATEMENT, delete, (void *) id, err);
+    return txn_write(store, STORE_CALL_SANDBOX_DELETE, TXN_ONE_STATEMENT, delete, (void *) id, err);
 }

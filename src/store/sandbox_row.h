@@ -104,7 +104,7 @@ struct sandbox_row {
     char *network;
     bool sync_on_completion;
     char *base_commit;
-    char *idempotency_key;          /* that it was asked for with, to be shown: what counts is the claim (claim_row.h) */
+    char *idempotency_key;          /* that it was asked for with, to be shown: what counts is the claim (idempotency_row.h) */
     struct buf extra;               /* whatever else its owner keeps with it */
     int64_t size_bytes, file_count; /* of its changes, when they were last measured */
     int64_t created_ns;             /* times: 0 is never */
@@ -157,7 +157,7 @@ struct sandbox_conflicts {
 void sandbox_conflicts_done(struct sandbox_conflicts *conflicts);
 
 /* What an insertion, or a sandbox that comes back, is held to; and who is in the way. */
-struct sandbox_room {
+struct sandbox_admission {
     unsigned max_per_owner;             /* on all hosts together; 0: any number */
     unsigned max_over_directories;      /* of this host */
     struct sandbox_conflicts conflicts; /* after -EBUSY; to be done with */
@@ -168,7 +168,7 @@ struct sandbox_room {
  * ERR_NOT_FOUND: its codebase is not there. ERR_ALREADY_EXISTS: the id, or the name (NAME_TAKEN). ERR_RESOURCE_EXHAUSTED (-EDQUOT,
  * TOO_MANY_SANDBOXES). ERR_FAILED_PRECONDITION (-EBUSY, SCOPE_CONFLICT).
  */
-int sandbox_row_insert(struct store *store, struct sandbox_row *row, struct sandbox_room *room, struct err *err);
+int sandbox_row_insert(struct store *store, struct sandbox_row *row, struct sandbox_admission *room, struct err *err);
 
 /* ---- finding ---- */
 
@@ -223,7 +223,7 @@ struct sandbox_move {
     bool forgets_key;   /* the idempotency key that it was asked for with is free again */
     bool forgets_name;  /* its name is */
     int64_t now_ns;
-    struct sandbox_room
+    struct sandbox_admission
         *room; /* of one that comes back from where it holds nothing; NULL: any number, and nobody asks who is in the way */
 };
 

@@ -1,4 +1,4 @@
-/* Inside the room: what the files of sandbox rows share. */
+/* Inside the module: what the files of sandbox rows share. */
 #pragma once
 
 #include "store/db.h"
@@ -14,7 +14,8 @@ bool sandbox_row_holds(const struct sandbox_row *row);
 
 /* Within a job: whether there is room for this sandbox, which is not there yet or comes back. No other comes between this and the end of the
  * transaction. `is_new`: it counts as one more. */
-int sandbox_room_check(struct db *db, const struct sandbox_row *row, bool is_new, struct sandbox_room *room, struct err *err);
+int sandbox_admission_check(struct db *db, const struct sandbox_row *row, bool is_new, struct sandbox_admission *room,
+                            struct err *err);
 
 /* " AND (...)" for statuses of a state. */
 void sandbox_row_add_states(struct query *query, unsigned states);

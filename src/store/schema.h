@@ -1,5 +1,5 @@
 /*
- * The tables, and how an older database becomes a newer one: by numbered steps, each in a transaction. Private to this room.
+ * The tables, and how an older database becomes a newer one: by numbered steps, each in a transaction. Private to this module.
  */
 #pragma once
 

@@ -5,8 +5,8 @@
 
 #include "base/id.h"
 #include "base/mem.h"
-#include "store/job.h"
 #include "store/row.h"
+#include "store/txn.h"
 
 static const struct column columns[] = {
     COLUMN_OF(session_row, id, TEXT),       COLUMN_OF(session_row, sandbox_id, TEXT), COLUMN_OF(session_row, host_id, TEXT),
@@ -40,7 +40,7 @@ void session_rows_done(struct session_rows *rows)
 
 int session_row_insert(struct store *store, const struct session_row *row, struct err *err)
 {
-    int r = row_insert(store, METER_SESSION_INSERT, &sessions, row, err);
+    int r = row_insert(store, STORE_CALL_SESSION_INSERT, &sessions, row, err);
 
     if (r == -ENOLINK)
         return err_set(err, ERR_NOT_FOUND, -ENOENT, "there is no sandbox '%s'", row->sandbox_id);
@@ -49,7 +49,7 @@ int session_row_insert(struct store *store, const struct session_row *row, struc
 
 int session_row_get(struct store *store, const char *id, struct session_row *ret, struct err *err)
 {
-    return row_get(store, METER_SESSION_GET, &sessions, id, ret, err);
+    return row_get(store, STORE_CALL_SESSION_GET, &sessions, id, ret, err);
 }
 
 /* ---- list ---- */
@@ -67,7 +67,8 @@ int session_row_list(struct store *store, const char *sandbox_id, const char *ho
     query_match_text(&query, " AND host_id = ", host_id);
     if (status != SESSION_STATUS_UNSPECIFIED)
         query_add(&query, " AND status = ", db_int(status));
-    return row_list_end(store, METER_SESSION_LIST, &sessions, page, &query, &ret->rows, &ret->count, &ret->next_token, err);
+    return row_list_end(store, STORE_CALL_SESSION_LIST, &sessions, page, &query, &ret->rows, &ret->count, &ret->next_token,
+                        err);
 }
 
 /* ---- closing ---- */
@@ -99,7 +100,7 @@ int session_row_close(struct store *store, const char *id, int64_t now_ns, struc
 
     if (!id_is_valid(SESSION_ID_PREFIX, id))
         return table_not_found(&sessions, id, err);
-    return job_write(store, METER_SESSION_CLOSE, JOB_ONE_STATEMENT, close_one, &c, err);
+    return txn_write(store, STORE_CALL_SESSION_CLOSE, TXN_ONE_STATEMENT, close_one, &c, err);
 }
 
 static int close_all(struct db *db, void *cookie, struct err *err)
@@ -117,7 +118,7 @@ int session_row_close_all(struct store *store, const char *sandbox_id, const cha
 {
     struct closing c = { .sandbox_id = sandbox_id, .host_id = host_id, .now_ns = now_ns };
 
-    return job_write(store, METER_SESSION_CLOSE, JOB_ONE_STATEMENT | JOB_REPEATABLE, close_all, &c, err);
+    return txn_write(store, STORE_CALL_SESSION_CLOSE, TXN_ONE_STATEMENT | TXN_REPEATABLE, close_all, &c, err);
 }
 
 struct trimming {
@@ -140,5 +141,5 @@ int session_row_trim(struct store *store, const char *host_id, int64_t closed_be
 {
     struct trimming t = { .host_id = host_id, .before_ns = closed_before_ns, .limit = limit };
 
-    return job_write(store, METER_SESSION_TRIM, JOB_ONE_STATEMENT | JOB_REPEATABLE, trim, &t, err);
+    return txn_write(store, STORE_CALL_SESSION_TRIM, TXN_ONE_STATEMENT | TXN_REPEATABLE, trim, &t, err);
 }

@@ -6,9 +6,9 @@
 
 #include "base/buf.h"
 #include "base/mem.h"
-#include "store/job.h"
 #include "store/schema.h"
 #include "store/store_int.h"
+#include "store/txn.h"
 
 #define READERS 4
 #define CONNECTIONS 8
@@ -151,7 +151,7 @@ static int ping(struct db *db, void *cookie, struct err *err)
 
 int store_ping(struct store *store, struct err *err)
 {
-    return job_read(store, METER_META_GET, ping, NULL, err);
+    return txn_read(store, STORE_CALL_META_GET, ping, NULL, err);
 }
 
 static uint64_t load(const _Atomic uint64_t *counter)
@@ -166,13 +166,13 @@ void store_stats(const struct store *store, struct store_stats *ret)
                                  .retries = load(&store->retries),
                                  .connects = load(&store->readers.connects) + load(&store->writers.connects),
                                  .waits = load(&store->readers.waits) + load(&store->writers.waits) };
-    for (int i = 0; i < METER_CALL_COUNT; i++) {
+    for (int i = 0; i < STORE_CALL_CALL_COUNT; i++) {
         struct store_call_stats *call = &ret->calls[i];
-        call->name = meter_call_name(i);
+        call->name = store_call_name(i);
         call->count = load(&store->meter.calls[i].count);
         call->failures = load(&store->meter.calls[i].failures);
         call->sum_ns = load(&store->meter.calls[i].sum_ns);
-        for (unsigned b = 0; b < METER_BUCKETS; b++)
+        for (unsigned b = 0; b < STORE_CALL_BUCKETS; b++)
             call->buckets[b] = load(&store->meter.calls[i].buckets[b]);
     }
 }

@@ -23,7 +23,7 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
-#include "store/meter.h"
+#include "store/store_metrics.h"
 
 struct store;
 
@@ -56,11 +56,11 @@ struct store_call_stats {
     uint64_t count;
     uint64_t failures; /* of the database: a row that is not there is none */
     uint64_t sum_ns;
-    uint64_t buckets[METER_BUCKETS]; /* not cumulative; their ends by meter_bucket_end_ns() */
+    uint64_t buckets[STORE_CALL_BUCKETS]; /* not cumulative; their ends by store_metrics_bucket_end_ns() */
 };
 
 struct store_stats {
-    struct store_call_stats calls[METER_CALL_COUNT];
+    struct store_call_stats calls[STORE_CALL_CALL_COUNT];
     uint64_t commits;  /* of transactions that wrote */
     uint64_t writes;   /* calls in them: with SQLite several may share one commit */
     uint64_t retries;  /* attempts after which the same was tried again */

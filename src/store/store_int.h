@@ -1,5 +1,5 @@
 /*
- * What the files of this room share.
+ * What the files of this module share.
  *
  * Locks, each taken last of all that its thread holds: pool->lock; store->job_lock. None is held during a call of the database;
  * who leads a batch of jobs (job.c) is the only one to use the writing connection, without a lock.
@@ -21,7 +21,7 @@ struct store {
     int64_t patience_ns;
     struct pool readers;
     struct pool writers; /* SQLite: one connection. PostgreSQL: not used, `readers` write too */
-    struct meter meter;
+    struct store_metrics meter;
     _Atomic uint64_t commits, writes, retries;
 
     pthread_mutex_t job_lock; /* guards what follows */

@@ -1,6 +1,6 @@
 /*
  * A kind of row, described once: which column is which field of a C struct. From the description come the statements that put
- * rows in and get them out, the checks of what goes in, and the destructor. Private to this room.
+ * rows in and get them out, the checks of what goes in, and the destructor. Private to this module.
  */
 #pragma once
 

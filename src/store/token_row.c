@@ -5,8 +5,8 @@
 
 #include "base/id.h"
 #include "base/mem.h"
-#include "store/job.h"
 #include "store/row.h"
+#include "store/txn.h"
 
 static const struct column columns[] = {
     COLUMN_OF(token_row, id, TEXT),        COLUMN_OF(token_row, hash, BYTES),       COLUMN_OF(token_row, owner_id, TEXT),
@@ -48,7 +48,7 @@ int token_row_insert(struct store *store, const struct token_row *row, struct er
 {
     if (row->hash.len != TOKEN_HASH_LEN)
         return err_invalid(err, "a token's hash has %d bytes", TOKEN_HASH_LEN);
-    return row_insert(store, METER_TOKEN_INSERT, &tokens, row, err);
+    return row_insert(store, STORE_CALL_TOKEN_INSERT, &tokens, row, err);
 }
 
 struct finding {
@@ -70,7 +70,7 @@ static int find(struct db *db, void *cookie, struct err *err)
 
 int token_row_find(struct store *store, const unsigned char hash[TOKEN_HASH_LEN], struct token_row *ret, struct err *err)
 {
-    return job_read(store, METER_TOKEN_FIND, find, &(struct finding){ .hash = hash, .ret = ret }, err);
+    return txn_read(store, STORE_CALL_TOKEN_FIND, find, &(struct finding){ .hash = hash, .ret = ret }, err);
 }
 
 /* ---- list ---- */
@@ -85,7 +85,7 @@ int token_row_list(struct store *store, const char *owner_id, const struct store
     if (r < 0)
         return r;
     query_match_text(&query, " AND owner_id = ", owner_id);
-    return row_list_end(store, METER_TOKEN_LIST, &tokens, page, &query, &ret->rows, &ret->count, &ret->next_token, err);
+    return row_list_end(store, STORE_CALL_TOKEN_LIST, &tokens, page, &query, &ret->rows, &ret->count, &ret->next_token, err);
 }
 
 /* ---- revoke, touch ---- */
@@ -116,7 +116,7 @@ int token_row_revoke(struct store *store, const char *id, const char *owner_id, 
 
     if (!id_is_valid(TOKEN_ID_PREFIX, id))
         return table_not_found(&tokens, id, err);
-    return job_write(store, METER_TOKEN_REVOKE, JOB_ONE_STATEMENT | JOB_REPEATABLE, do_revoke, &c, err);
+    return txn_write(store, STORE_CALL_TOKEN_REVOKE, TXN_ONE_STATEMENT | TXN_REPEATABLE, do_revoke, &c, err);
 }
 
 static int touch(struct db *db, void *cookie, struct err *err)
@@ -135,7 +135,7 @@ int token_row_touch(struct store *store, struct token_row *row, int64_t now_ns, 
 
     if (now_ns - row->last_used_ns < every_ns)
         return 0;
-    r = job_write(store, METER_TOKEN_TOUCH, JOB_ONE_STATEMENT | JOB_REPEATABLE, touch, &c, err);
+    r = txn_write(store, STORE_CALL_TOKEN_TOUCH, TXN_ONE_STATEMENT | TXN_REPEATABLE, touch, &c, err);
     if (r == 0)
         row->last_used_ns = now_ns;
     return r;

@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "store/db.h"
-#include "store/job.h"
 #include "store/meta.h"
+#include "store/txn.h"
 
 static char *server_file(const char *name)
 {
@@ -149,7 +149,7 @@ static void *cross(void *arg)
 {
     struct crossing *c = arg;
 
-    c->r = job_write(c->store, METER_META_SET, 0, touch_both, c, NULL);
+    c->r = txn_write(c->store, STORE_CALL_META_SET, 0, touch_both, c, NULL);
     return NULL;
 }
 
@@ -212,7 +212,7 @@ static void what_may_have_been_done_is_not_repeated(void **state)
     struct cutting c = { .cuts = true };
     struct err problem = ERR_NONE;
 
-    assert_int_equal(job_write(x->store, METER_META_SET, JOB_ONE_STATEMENT, write_and_cut, &c, &problem), -EINPROGRESS);
+    assert_int_equal(txn_write(x->store, STORE_CALL_META_SET, TXN_ONE_STATEMENT, write_and_cut, &c, &problem), -EINPROGRESS);
     assert_int_equal(problem.code, ERR_UNAVAILABLE);
     assert_non_null(strstr(problem.text, "look before trying again"));
     assert_int_equal(c.calls, 1);
@@ -224,7 +224,7 @@ static void what_may_be_done_twice_is_repeated(void **state)
     struct fixture *x = *state;
     struct cutting c = { .cuts = true };
 
-    must(job_write(x->store, METER_META_SET, JOB_ONE_STATEMENT | JOB_REPEATABLE, write_and_cut, &c, err));
+    must(txn_write(x->store, STORE_CALL_META_SET, TXN_ONE_STATEMENT | TXN_REPEATABLE, write_and_cut, &c, err));
     assert_int_equal(c.calls, 2);
 }
 
@@ -233,7 +233,7 @@ static void a_transaction_that_did_not_come_to_its_commit_is_repeated(void **sta
     struct fixture *x = *state;
     struct cutting c = { .cuts = true };
 
-    must(job_write(x->store, METER_META_SET, 0, write_and_cut, &c, err));
+    must(txn_write(x->store, STORE_CALL_META_SET, 0, write_and_cut, &c, err));
     assert_int_equal(c.calls, 2);
     assert_int_equal(count_rows(x), 1); /* the first was taken back */
 }
@@ -248,7 +248,7 @@ static void a_commit_without_an_answer_is_not_repeated(void **state)
                " 'BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); PERFORM pg_sleep(5); RETURN NULL; END';"
                "CREATE CONSTRAINT TRIGGER cut AFTER INSERT ON agentfense.meta DEFERRABLE INITIALLY DEFERRED"
                " FOR EACH ROW EXECUTE FUNCTION agentfense.cut()");
-    assert_int_equal(job_write(x->store, METER_META_SET, 0, write_and_cut, &c, &problem), -EINPROGRESS);
+    assert_int_equal(txn_write(x->store, STORE_CALL_META_SET, 0, write_and_cut, &c, &problem), -EINPROGRESS);
     assert_int_equal(problem.code, ERR_UNAVAILABLE);
     assert_int_equal(c.calls, 1);
 }

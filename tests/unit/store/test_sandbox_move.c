@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "store/claim_row.h"
+#include "store/idempotency_row.h"
 
 static struct sandbox_row insert_over(struct fixture *x, const char *path, int64_t created_ns)
 {
@@ -118,21 +118,21 @@ static void a_key_can_be_forgotten_with_the_move(void **state)
 {
     struct fixture *x = *state;
     autodone(sandbox_row) struct sandbox_row row = some_sandbox_over("/p", 1), got = { 0 };
-    autodone(claim_row) struct claim_row there = { 0 };
-    enum claim_outcome outcome;
+    autodone(idempotency_row) struct idempotency_row there = { 0 };
+    enum idempotency_outcome outcome;
     char owner[] = "ann", key[] = "key", host[] = "host_a", method[] = "CreateSandbox";
-    struct claim_row claim = {
+    struct idempotency_row claim = {
         .owner_id = owner, .idempotency_key = key, .host_id = host, .method = method, .resource_id = row.id, .expires_ns = 99
     };
     struct sandbox_move m = { .id = row.id, .to = SANDBOX_STATUS_ERROR, .now_ns = 5, .forgets_key = true };
 
     row.idempotency_key = xdup("key");
-    must(claim_row_take(x->store, &claim, 1, &outcome, &there, err));
+    must(idempotency_row_take(x->store, &claim, 1, &outcome, &there, err));
     must(sandbox_row_insert(x->store, &row, NULL, err));
     must(sandbox_row_move(x->store, &m, &got, err));
     assert_string_equal(got.idempotency_key, "");
-    must(claim_row_take(x->store, &claim, 1, &outcome, &there, err));
-    assert_int_equal(outcome, CLAIM_TAKEN);
+    must(idempotency_row_take(x->store, &claim, 1, &outcome, &there, err));
+    assert_int_equal(outcome, IDEMPOTENCY_TAKEN);
 }
 
 static void notes_count_no_version(void **state)

@@ -5,7 +5,7 @@
 
 static int insert(struct fixture *x, struct sandbox_row *row, struct err *err)
 {
-    struct sandbox_room room = { 0 };
+    struct sandbox_admission room = { 0 };
     int r = sandbox_row_insert(x->store, row, &room, err);
 
     sandbox_conflicts_done(&room.conflicts);
@@ -43,7 +43,7 @@ static void overlaps_are_refused_and_told(void **state)
     must(insert(x, &first, err));
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         autodone(sandbox_row) struct sandbox_row row = some_sandbox_over(cases[i].path, 2);
-        struct sandbox_room room = { 0 };
+        struct sandbox_admission room = { 0 };
         struct err told = ERR_NONE;
         int r = sandbox_row_insert(x->store, &row, &room, &told);
 
@@ -115,7 +115,7 @@ static void who_comes_back_needs_its_paths(void **state)
     struct fixture *x = *state;
     autodone(sandbox_row) struct sandbox_row first = some_sandbox_over("/p", 1), second = some_sandbox_over("/p/a", 2),
                                              got = { 0 };
-    struct sandbox_room room = { .max_over_directories = 2 };
+    struct sandbox_admission room = { .max_over_directories = 2 };
     struct sandbox_move back = { .id = first.id, .to = SANDBOX_STATUS_STOPPED, .decides = true, .now_ns = 7000, .room = &room };
     struct err told = ERR_NONE;
 
@@ -149,7 +149,7 @@ static void the_number_over_directories_is_the_hosts(void **state)
     autodone(codebase_row) struct codebase_row base = some_codebase("ann", 1);
     autodone(sandbox_row) struct sandbox_row first = some_sandbox_over("/p/a", 1), second = some_sandbox_over("/p/b", 2),
                                              other = some_sandbox("ann", base.id, 3);
-    struct sandbox_room room = { .max_over_directories = 1 };
+    struct sandbox_admission room = { .max_over_directories = 1 };
     struct err told = ERR_NONE;
 
     must(codebase_row_insert(x->store, &base, err));

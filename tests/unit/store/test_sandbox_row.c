@@ -85,7 +85,7 @@ static void an_owner_has_as_many_as_allowed(void **state)
     struct fixture *x = *state;
     autodone(sandbox_row) struct sandbox_row a = some_sandbox("ann", "", 1), b = some_sandbox("ann", "", 2),
                                              c = some_sandbox("ann", "", 3), d = some_sandbox("bob", "", 4);
-    struct sandbox_room two = { .max_per_owner = 2 };
+    struct sandbox_admission two = { .max_per_owner = 2 };
     int64_t count;
 
     must(sandbox_row_insert(x->store, &a, &two, err));

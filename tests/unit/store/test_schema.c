@@ -2,9 +2,9 @@
 #include "fixture.h"
 
 #include "store/applied_change_row.h"
-#include "store/claim_row.h"
 #include "store/db.h"
 #include "store/event_row.h"
+#include "store/idempotency_row.h"
 #include "store/schema.h"
 
 #define UUID(digit) "8330000" digit "-bd63-41e4-853b-58b605352f6b"
@@ -141,16 +141,16 @@ static void sandboxes_stay_as_they_were(void **state)
     assert_null(got.reserved_paths[0]);
 }
 
-static int claim(struct fixture *x, const char *owner, const char *key, const char *hash, struct claim_row *ret,
-                 enum claim_outcome *ret_outcome, struct err *err)
+static int claim(struct fixture *x, const char *owner, const char *key, const char *hash, struct idempotency_row *ret,
+                 enum idempotency_outcome *ret_outcome, struct err *err)
 {
-    struct claim_row row = {
+    struct idempotency_row row = {
         .owner_id = (char *) owner, .idempotency_key = (char *) key, .method = (char *) "CreateWorkspace", .expires_ns = 999
     };
     int r;
 
     buf_add_str(&row.hash, hash);
-    r = claim_row_take(x->store, &row, INT64_C(4000000000000000000), ret_outcome, ret, err);
+    r = idempotency_row_take(x->store, &row, INT64_C(4000000000000000000), ret_outcome, ret, err);
     buf_done(&row.hash);
     return r;
 }
@@ -158,10 +158,10 @@ static int claim(struct fixture *x, const char *owner, const char *key, const ch
 static void keys_become_claims_that_do_not_end(void **state)
 {
     struct fixture *x = *state;
-    autodone(claim_row) struct claim_row got = { 0 };
-    autodone(claim_rows) struct claim_rows open = { 0 };
+    autodone(idempotency_row) struct idempotency_row got = { 0 };
+    autodone(idempotency_rows) struct idempotency_rows open = { 0 };
     autodone(sandbox_row) struct sandbox_row row = { 0 };
-    enum claim_outcome outcome = CLAIM_TAKEN;
+    enum idempotency_outcome outcome = IDEMPOTENCY_TAKEN;
 
     make_second(x);
     {
@@ -174,11 +174,11 @@ static void keys_become_claims_that_do_not_end(void **state)
     }
     reopen(x);
     must(claim(x, "ann", "key", "hash", &got, &outcome, err));
-    assert_int_equal(outcome, CLAIM_FINISHED);
+    assert_int_equal(outcome, IDEMPOTENCY_FINISHED);
     assert_int_equal(got.response.len, strlen(ID("3")));
     assert_memory_equal(got.response.data, ID("3"), got.response.len);
     must_fail(ERR_ALREADY_EXISTS, claim(x, "ann", "key", "other", &got, &outcome, err));
-    must(claim_row_list_open(x->store, "host_a", &open, err));
+    must(idempotency_row_list_open(x->store, "host_a", &open, err));
     assert_int_equal(open.count, 1);
     assert_string_equal(open.rows[0].resource_id, ID("1"));
     must(sandbox_row_get(x->store, ID("3"), &row, err));

@@ -240,13 +240,13 @@ static void calls_are_counted(void **state)
     must(meta_set(x->store, "a", "b", err));
     must_fail(ERR_NOT_FOUND, meta_get(x->store, "no", &value, err));
     store_stats(x->store, &stats);
-    assert_string_equal(stats.calls[METER_META_SET].name, "meta_set");
-    assert_int_equal(stats.calls[METER_META_SET].count, 1);
-    assert_int_equal(stats.calls[METER_META_GET].count, 1);
-    assert_int_equal(stats.calls[METER_META_GET].failures, 0);
-    assert_true(stats.calls[METER_META_SET].sum_ns > 0);
-    for (int i = 0; i < METER_BUCKETS; i++)
-        total += stats.calls[METER_META_SET].buckets[i];
+    assert_string_equal(stats.calls[STORE_CALL_META_SET].name, "meta_set");
+    assert_int_equal(stats.calls[STORE_CALL_META_SET].count, 1);
+    assert_int_equal(stats.calls[STORE_CALL_META_GET].count, 1);
+    assert_int_equal(stats.calls[STORE_CALL_META_GET].failures, 0);
+    assert_true(stats.calls[STORE_CALL_META_SET].sum_ns > 0);
+    for (int i = 0; i < STORE_CALL_BUCKETS; i++)
+        total += stats.calls[STORE_CALL_META_SET].buckets[i];
     assert_int_equal(total, 1);
     assert_int_equal(stats.writes, 1);
     assert_int_equal(stats.commits, 1);
@@ -255,19 +255,19 @@ static void calls_are_counted(void **state)
 
 static void bounds_of_buckets_grow(void **state)
 {
-    struct meter meter = { 0 };
+    struct store_metrics meter = { 0 };
 
     (void) state;
-    meter_add(&meter, METER_META_GET, 0, false);
-    meter_add(&meter, METER_META_GET, 16000, false);
-    meter_add(&meter, METER_META_GET, 16001, true);
-    meter_add(&meter, METER_META_GET, INT64_MAX, false);
-    assert_int_equal(meter.calls[METER_META_GET].buckets[0], 2);
-    assert_int_equal(meter.calls[METER_META_GET].buckets[1], 1);
-    assert_int_equal(meter.calls[METER_META_GET].buckets[METER_BUCKETS - 1], 1);
-    assert_int_equal(meter.calls[METER_META_GET].failures, 1);
-    for (unsigned i = 1; i < METER_BUCKETS; i++)
-        assert_true(meter_bucket_end_ns(i) > meter_bucket_end_ns(i - 1));
+    store_metrics_add(&meter, STORE_CALL_META_GET, 0, false);
+    store_metrics_add(&meter, STORE_CALL_META_GET, 16000, false);
+    store_metrics_add(&meter, STORE_CALL_META_GET, 16001, true);
+    store_metrics_add(&meter, STORE_CALL_META_GET, INT64_MAX, false);
+    assert_int_equal(meter.calls[STORE_CALL_META_GET].buckets[0], 2);
+    assert_int_equal(meter.calls[STORE_CALL_META_GET].buckets[1], 1);
+    assert_int_equal(meter.calls[STORE_CALL_META_GET].buckets[STORE_CALL_BUCKETS - 1], 1);
+    assert_int_equal(meter.calls[STORE_CALL_META_GET].failures, 1);
+    for (unsigned i = 1; i < STORE_CALL_BUCKETS; i++)
+        assert_true(store_metrics_bucket_end_ns(i) > store_metrics_bucket_end_ns(i - 1));
 }
 
 static void many_kinds_of_statements_fit(void **state)

@@ -7,11 +7,11 @@
 #include <unistd.h>
 
 #include "base/id.h"
-#include "store/claim_row.h"
 #include "store/db.h"
 #include "store/event_row.h"
-#include "store/job.h"
+#include "store/idempotency_row.h"
 #include "store/meta.h"
+#include "store/txn.h"
 
 #define THREADS 8
 
@@ -59,7 +59,7 @@ static void *insert_within_quota(void *arg)
     pthread_barrier_wait(&crew->start);
     for (int i = 0; i < 3; i++) {
         autodone(sandbox_row) struct sandbox_row row = some_sandbox("ann", "", 1);
-        struct sandbox_room room = { .max_per_owner = 5 };
+        struct sandbox_admission room = { .max_per_owner = 5 };
         struct err problem = ERR_NONE;
         judge(crew, sandbox_row_insert(crew->x->store, &row, &room, &problem), &problem, ERR_RESOURCE_EXHAUSTED);
     }
@@ -110,21 +110,21 @@ static void *claim_it(void *arg)
 {
     struct crew *crew = arg;
     char owner[] = "ann", key[] = "k", method[] = "m";
-    struct claim_row row = { .owner_id = owner, .idempotency_key = key, .method = method, .expires_ns = 100 };
-    autodone(claim_row) struct claim_row got = { 0 };
-    enum claim_outcome outcome;
+    struct idempotency_row row = { .owner_id = owner, .idempotency_key = key, .method = method, .expires_ns = 100 };
+    autodone(idempotency_row) struct idempotency_row got = { 0 };
+    enum idempotency_outcome outcome;
     struct err problem = ERR_NONE;
     int r;
 
     pthread_barrier_wait(&crew->start);
-    r = claim_row_take(crew->x->store, &row, 1, &outcome, &got, &problem);
-    if (r == 0 && outcome == CLAIM_FINISHED) {
+    r = idempotency_row_take(crew->x->store, &row, 1, &outcome, &got, &problem);
+    if (r == 0 && outcome == IDEMPOTENCY_FINISHED) {
         crew->finished++;
         return NULL;
     }
     judge(crew, r, &problem, ERR_ABORTED);
     if (r == 0)
-        crew->other += claim_row_finish(crew->x->store, owner, key, "done", 4, 100, &problem) < 0;
+        crew->other += idempotency_row_finish(crew->x->store, owner, key, "done", 4, 100, &problem) < 0;
     return NULL;
 }
 
@@ -318,7 +318,7 @@ static void *write_names(void *arg)
         struct err problem = ERR_NONE;
         int r;
         id_new("n_", n.name);
-        r = job_write(crew->x->store, METER_META_SET, 0, write_name, &n, &problem);
+        r = txn_write(crew->x->store, STORE_CALL_META_SET, 0, write_name, &n, &problem);
         judge(crew, r > 0 ? 0 : r, &problem, ERR_CANCELLED);
     }
     return NULL;
@@ -395,7 +395,7 @@ static void all_kinds_of_calls_at_once(void **state)
     must(sandbox_row_count(crew.x->store, NULL, &count, err));
     assert_int_equal(count, 0);
     store_stats(crew.x->store, &stats);
-    assert_int_equal(stats.calls[METER_SANDBOX_MOVE].count, THREADS * 12);
+    assert_int_equal(stats.calls[STORE_CALL_SANDBOX_MOVE].count, THREADS * 12);
     assert_true(stats.connects <= 8 + 1);
     if (!on_postgres())
         assert_true(stats.commits < stats.writes); /* some shared one */

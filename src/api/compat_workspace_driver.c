@@ -1,0 +1,176 @@
+/* By what a workspace's changes are kept apart from its directory. A workspace may name its own. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "api/compat_workspace_handlers.h"
+#include "api/compat_workspace_json.h"
+#include "base/proc.h"
+#include "service/sandbox_care.h"
+
+#define BWRAP "/usr/bin/bwrap"
+#define BWRAP_MS 2000
+
+const char *const compat_driver_keys[] = { "driverId", NULL };
+
+static const char *describe(const char *driver)
+{
+    if (strcmp(driver, "overlayfs") == 0)
+        return "overlayfs of the kernel; checks nothing, so for sandboxes whose rules forbid nothing";
+    if (strcmp(driver, "copy") == 0)
+        return "a copy of the directory; checks nothing, and works anywhere";
+    return "FUSE overlay that checks each file operation against rules";
+}
+
+static bool has_bwrap(void)
+{
+    return access(BWRAP, X_OK) == 0;
+}
+
+static json_t *info(const char *driver, const struct driver_trial *trial, const char *reason)
+{
+    /* The capitalised keys are those that older clients read. */
+    return json_pack("{s:s, s:s, s:s, s:b, s:s, s:s, s:s, s:b, s:s, s:s}", "Type", driver, "Version", AGENTFENSE_VERSION,
+                     "Description", describe(driver), "Available", trial->works, "type", driver, "version", AGENTFENSE_VERSION,
+                     "description", describe(driver), "available", trial->works, "trial", trial->reason, "reason", reason);
+}
+
+int compat_driver_info(struct ws *ws, struct err *err)
+{
+    char reason[DRIVER_TRIAL_REASON_MAX];
+    const char *driver = sandbox_driver_choose(ws->service, "", reason);
+    struct driver_trial trial;
+    json_t *answer;
+
+    (void) err;
+    sandbox_driver_try(ws->service, driver, &trial);
+    answer = json_pack("{s:o, s:b}", "driver", info(driver, &trial, reason), "available", trial.works);
+    if (!trial.works)
+        json_object_set_new(answer, "error",
+                            json_sprintf("this host lacks what it needs: %s; see driver/options", trial.reason));
+    return compat_answer(ws, 200, answer);
+}
+
+static json_t *requirement(const char *name, bool is_met, const char *fix)
+{
+    json_t *one = json_pack("{s:s, s:b}", "name", name, "met", is_met);
+
+    if (!is_met)
+        json_object_set_new(one, "howToFix", json_string(fix));
+    return one;
+}
+
+static json_t *option(struct ws *ws, const char *driver)
+{
+    struct driver_trial trial;
+    bool works, is_fence = strcmp(driver, SANDBOX_DRIVER) == 0;
+
+    sandbox_driver_try(ws->service, driver, &trial);
+    works = trial.works;
+    json_t *needs = json_pack("[o]", requirement("bubblewrap", has_bwrap(), "install the package bubblewrap"));
+
+    if (is_fence)
+        json_array_insert_new(needs, 0,
+                              requirement("/dev/fuse", works, "load the module fuse, and let the server open /dev/fuse"));
+    else if (strcmp(driver, "overlayfs") == 0)
+        json_array_insert_new(needs, 0, requirement("overlayfs", works, "load the module overlay"));
+    return json_pack("{s:s, s:s, s:s, s:b, s:{s:b, s:b, s:b, s:b, s:b}, s:o, s:b, s:b, s:s}", "id", driver, "name",
+                     is_fence ? "Fence" : driver, "description", describe(driver), "directAccess", 0, "capabilities",
+                     "filesystemIsolation", 1, "processIsolation", 1, "networkIsolation", 1, "directAccess", 0, "rules",
+                     is_fence, "requirements", needs, "available", works && has_bwrap(), "recommended", is_fence, "trial",
+                     trial.reason);
+}
+
+int compat_driver_options(struct ws *ws, struct err *err)
+{
+    struct utsname host = { 0 };
+    json_t *options = json_array();
+    (void) err;
+
+    uname(&host);
+    for (const char *const *at = driver_trial_names; *at; at++)
+        json_array_append_new(options, option(ws, *at));
+    return compat_answer(ws, 200,
+                         json_pack("{s:s, s:s, s:s, s:b, s:o}", "os", "linux", "kernel", host.release, "currentDriver",
+                                   sandbox_driver_choose(ws->service, "", NULL), "inUserNamespace", geteuid() != 0, "options",
+                                   options));
+}
+
+int compat_driver_select(struct ws *ws, struct err *err)
+{
+    const char *id = "";
+    int r = compat_get_text(ws->body, "driverId", 64, &id, err);
+
+    if (r == 0 && !ws->caller.is_admin)
+        r = err_set(err, ERR_PERMISSION_DENIED, -EPERM, "only administrators choose the driver of others' sandboxes");
+    if (r == 0)
+        r = sandbox_driver_prefer(ws->service, id, err);
+    if (r < 0) {
+        compat_hint(ws, "there are fence, overlayfs, copy, auto; each sandbox can also name its own");
+        return r;
+    }
+    return compat_answer(ws, 200,
+                         json_pack("{s:b, s:s, s:b, s:s}", "success", 1, "selectedDriver",
+                                   sandbox_driver_choose(ws->service, "", NULL), "requiresRestart", 0, "message",
+                                   "new sandboxes use it; those that are there keep theirs"));
+}
+
+int compat_driver_preference(struct ws *ws, struct err *err)
+{
+    char preferred[SANDBOX_DRIVER_MAX];
+    (void) err;
+
+    sandbox_driver_preferred(ws->service, preferred);
+    return compat_answer(ws, 200,
+                         json_pack("{s:s, s:s, s:b}", "preference", preferred, "currentDriver",
+                                   sandbox_driver_choose(ws->service, "", NULL), "isActive", 1));
+}
+
+/* "0" turns it off; without the file the kernel has no such switch. */
+static bool allows_user_namespaces(void)
+{
+    int fd = open("/proc/sys/kernel/unprivileged_userns_clone", O_RDONLY | O_CLOEXEC);
+    char c = '1';
+
+    if (fd >= 0) {
+        (void) !read(fd, &c, 1);
+        close(fd);
+    }
+    return c != '0';
+}
+
+/* "bubblewrap 0.8.0" gives "0.8.0"; nothing when it does not say so. */
+static void set_bwrap_version(json_t *answer)
+{
+    static const char *const argv[] = { BWRAP, "--version", NULL };
+    autodone(buf) struct buf text = BUF_EMPTY;
+    char *version;
+    int status;
+
+    if (proc_run(&(struct proc_spec){ .argv = argv }, BWRAP_MS, &text, &status, NULL) < 0 || status != 0)
+        return;
+    version = text.data ? strchr(text.data, ' ') : NULL;
+    if (!version)
+        return;
+    version[1 + strcspn(version + 1, " \r\n")] = '\0';
+    compat_set_text(answer, "version", version + 1);
+}
+
+int compat_driver_bwrap(struct ws *ws, struct err *err)
+{
+    struct driver_trial trial;
+    sandbox_driver_try(ws->service, "overlayfs", &trial);
+    json_t *answer = json_pack("{s:b, s:b, s:b}", "available", has_bwrap(), "userNamespaceEnabled", allows_user_namespaces(),
+                               "overlayfsInUserNS", trial.works);
+
+    (void) err;
+    if (has_bwrap()) {
+        json_object_set_new(answer, "path", json_string(BWRAP));
+        set_bwrap_version(answer);
+    } else {
+        json_object_set_new(answer, "error", json_string("bubblewrap is not installed"));
+    }
+    return compat_answer(ws, 200, answer);
+}

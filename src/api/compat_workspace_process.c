@@ -1,0 +1,329 @@
+/* Processes in the background, and what they printed. */
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/compat_workspace_command.h"
+#include "api/compat_workspace_handlers.h"
+#include "api/compat_workspace_json.h"
+#include "api/compat_workspace_text.h"
+#include "base/mem.h"
+
+#define GRACE_MS_MAX 60000
+#define FOLLOW_MS 100 /* between two looks at a log that somebody follows */
+#define FOLLOW_BYTES ((size_t) 64 << 10)
+#define TAIL_MAX 10000000
+
+const char *const compat_process_end_keys[] = { NULL };
+
+static int exit_code_of(const struct process_record *record)
+{
+    return record->end == CTL_END_SIGNALED ? 128 + record->status : record->status;
+}
+
+static json_t *make_process(const struct ws *ws, const struct process_info *info)
+{
+    const struct process_record *record = &info->record;
+    json_t *object =
+        json_pack("{s:s, s:I, s:I, s:s, s:b, s:b}", "id", record->name, "pid", (json_int_t) record->pid, "pgid",
+                  (json_int_t) record->pid, "sandboxId", ws->shown, "running", info->is_running, "tty", record->is_tty);
+    const char *command = *info->label ? info->label : record->command;
+
+    json_object_set_new(object, "command", compat_text(command, strlen(command)));
+    json_object_set_new(object, "commandLine", compat_text(record->command, strlen(record->command)));
+    compat_set_text(object, "name", info->label);
+    compat_set_text(object, "sessionId", info->session_id);
+    compat_set_time(object, "startedAt", record->started_ns);
+    compat_set_time(object, "stoppedAt", record->stopped_ns);
+    if (record->has_exited) {
+        json_object_set_new(object, "exitCode", json_integer(exit_code_of(record)));
+        if (record->end == CTL_END_SIGNALED)
+            json_object_set_new(object, "signal", json_integer(record->status));
+        json_object_set_new(object, "usage",
+                            json_pack("{s:I, s:I, s:I}", "userNs", (json_int_t) record->user_us * 1000, "systemNs",
+                                      (json_int_t) record->system_us * 1000, "maxRssKiB", (json_int_t) record->max_rss_kib));
+    }
+    if (record->lost_bytes)
+        json_object_set_new(object, "logLostBytes", json_integer((json_int_t) record->lost_bytes));
+    return object;
+}
+
+int compat_process_start(struct ws *ws, struct err *err)
+{
+    autodone(compat_command) struct compat_command command = { 0 };
+    autodone(process_info) struct process_info info = { 0 };
+    autodone(sandbox_log) struct sandbox_log log = SANDBOX_LOG_NONE;
+    int r = compat_command_read(ws->body, &command, err);
+
+    if (r == 0)
+        r = sandbox_process_start(ws->service, &ws->caller, ws->id, &command.command, &info, err);
+    if (r < 0)
+        return r;
+    json_t *object = make_process(ws, &info);
+    if (sandbox_log_open(ws->service, &ws->caller, ws->id, info.record.name, &log, NULL) == 0)
+        compat_set_text(object, "logPath", log.path);
+    return compat_answer(ws, 201, object);
+}
+
+int compat_process_list(struct ws *ws, struct err *err)
+{
+    autodone(process_info_list) struct process_info_list list = { 0 };
+    bool only_running = false;
+    int r = compat_query_bool(ws, "running", &only_running, err);
+
+    if (r == 0)
+        r = sandbox_process_list(ws->service, &ws->caller, ws->id, &list, err);
+    if (r < 0)
+        return r;
+    json_t *array = json_array();
+    for (size_t i = 0; i < list.count; i++) {
+        if (!only_running || list.items[i].is_running)
+            json_array_append_new(array, make_process(ws, &list.items[i]));
+    }
+    json_int_t total = (json_int_t) json_array_size(array);
+    return compat_answer(
+        ws, 200, json_pack("{s:o, s:I, s:I}", "processes", array, "total", total, "running", (json_int_t) list.running));
+}
+
+static int read_grace(const struct ws *ws, int64_t *ret, struct err *err)
+{
+    *ret = SANDBOX_GRACE_MS_DEFAULT;
+    return compat_query_int(ws, "graceMs", 0, GRACE_MS_MAX, ret, err);
+}
+
+int compat_process_end(struct ws *ws, struct err *err)
+{
+    int64_t grace_ms;
+    int r = read_grace(ws, &grace_ms, err);
+
+    if (r == 0)
+        r = sandbox_process_end(ws->service, &ws->caller, ws->id, web_capture(ws->web, "pid"), (uint32_t) grace_ms, err);
+    return r < 0 ? r : compat_answer_empty(ws, 204);
+}
+
+/* Lines as an array of texts. */
+static json_t *lines_of(const struct buf *lines)
+{
+    json_t *array = json_array();
+
+    for (const char *at = lines->data, *end; at && *at; at = end + 1) {
+        end = strchr(at, '\n');
+        json_array_append_new(array, compat_text(at, (size_t) (end - at)));
+    }
+    return array;
+}
+
+int compat_process_end_all(struct ws *ws, struct err *err)
+{
+    autodone(buf) struct buf failures = BUF_EMPTY;
+    int64_t grace_ms;
+    size_t count = 0;
+    int r = read_grace(ws, &grace_ms, err);
+
+    if (r == 0)
+        r = sandbox_process_end_all(ws->service, &ws->caller, ws->id, (uint32_t) grace_ms, &count, &failures, err);
+    if (r < 0)
+        return r;
+    json_t *answer = json_pack("{s:I}", "killed", (json_int_t) count);
+    if (failures.len)
+        json_object_set_new(answer, "errors", lines_of(&failures));
+    return compat_answer(ws, 200, answer);
+}
+
+struct totals {
+    size_t tracked, running, workspaces;
+    json_t *counts;
+};
+
+static void add_count(const char *id, size_t tracked, size_t running, void *cookie)
+{
+    struct totals *totals = cookie;
+
+    totals->tracked += tracked;
+    totals->running += running;
+    totals->workspaces += tracked > 0;
+    if (tracked > 0) {
+        char uuid[UUID_TEXT_MAX];
+        sandbox_id_to_uuid(id, uuid);
+        json_object_set_new(totals->counts, uuid, json_integer((json_int_t) tracked));
+    }
+}
+
+int compat_process_stats(struct ws *ws, struct err *err)
+{
+    struct totals totals = { .counts = json_object() };
+    (void) err;
+
+    sandbox_process_count(ws->service, &ws->caller, add_count, &totals);
+    json_t *answer = json_pack("{s:I, s:I, s:I}", "totalTracked", (json_int_t) totals.tracked, "totalRunning",
+                               (json_int_t) totals.running, "sandboxesWithProcesses", (json_int_t) totals.workspaces);
+    if (totals.workspaces > 0)
+        json_object_set(answer, "sandboxCounts", totals.counts);
+    json_decref(totals.counts);
+    return compat_answer(ws, 200, answer);
+}
+
+/* ---- logs ---- */
+
+static json_t *make_log(const struct ws *ws, const struct sandbox_log *log)
+{
+    json_t *object =
+        json_pack("{s:s, s:I, s:s, s:s, s:I, s:b, s:I}", "id", log->process.record.name, "pid",
+                  (json_int_t) log->process.record.pid, "sandboxId", ws->shown, "path", log->path, "sizeBytes",
+                  (json_int_t) log->log.end, "isActive", log->process.is_running, "firstByte", (json_int_t) log->log.first);
+
+    compat_set_time(object, "startedAt", log->process.record.started_ns);
+    return object;
+}
+
+int compat_log_list(struct ws *ws, struct err *err)
+{
+    autodone(process_info_list) struct process_info_list list = { 0 };
+    int r = sandbox_process_list(ws->service, &ws->caller, ws->id, &list, err);
+
+    if (r < 0)
+        return r;
+    json_t *array = json_array();
+    for (size_t i = 0; i < list.count; i++) {
+        autodone(sandbox_log) struct sandbox_log log = SANDBOX_LOG_NONE;
+
+        if (sandbox_log_open(ws->service, &ws->caller, ws->id, list.items[i].record.name, &log, NULL) == 0)
+            json_array_append_new(array, make_log(ws, &log));
+    }
+    json_int_t total = (json_int_t) json_array_size(array);
+    return compat_answer(ws, 200, json_pack("{s:o, s:I, s:s}", "logs", array, "total", total, "sandboxId", ws->shown));
+}
+
+/* tail wins over offset. */
+static int read_start(const struct ws *ws, struct sandbox_log *log, int64_t usual, uint64_t *ret, struct err *err)
+{
+    int64_t tail = -1, offset = usual;
+    int r = compat_query_int(ws, "tail", 0, TAIL_MAX, &tail, err);
+
+    if (r == 0)
+        r = compat_query_int(ws, "offset", 0, INT64_MAX, &offset, err);
+    if (r < 0)
+        return r;
+    *ret = (uint64_t) offset;
+    return tail >= 0 ? sandbox_log_tail(log, (uint64_t) tail, ret, err) : 0;
+}
+
+int compat_log_read(struct ws *ws, struct err *err)
+{
+    autodone(sandbox_log) struct sandbox_log log = SANDBOX_LOG_NONE;
+    autodone(buf) struct buf content = BUF_EMPTY;
+    uint64_t from = 0;
+    int r = sandbox_log_open(ws->service, &ws->caller, ws->id, web_capture(ws->web, "pid"), &log, err);
+
+    if (r == 0)
+        r = read_start(ws, &log, 0, &from, err);
+    if (r < 0)
+        return r;
+    from = from < log.log.first ? log.log.first : from;
+    r = sandbox_log_read(&log, from, SANDBOX_LOG_READ_MAX, &content, err);
+    if (r < 0)
+        return r;
+    const uint64_t next = from + content.len;
+    json_t *object = make_log(ws, &log);
+    json_object_set_new(object, "content", compat_text(content.data ? content.data : "", content.len));
+    json_object_set_new(object, "offset", json_integer((json_int_t) from));
+    json_object_set_new(object, "nextOffset", json_integer((json_int_t) next));
+    if (next < log.log.end)
+        json_object_set_new(object, "truncated", json_true());
+    return compat_answer(ws, 200, object);
+}
+
+/* Where to go on: behind what the client says it has; otherwise where it asks for; otherwise now. */
+static int read_follow_start(const struct ws *ws, struct sandbox_log *log, uint64_t *ret, struct err *err)
+{
+    const char *last = web_header(ws->web, "last-event-id");
+
+    if (!last)
+        last = web_query(ws->web, "lastEventId");
+    if (!last || !*last)
+        return read_start(ws, log, (int64_t) log->log.end, ret, err);
+    if (strlen(last) > 18 || strspn(last, "0123456789") != strlen(last))
+        return err_reject(err, -EINVAL, last, "is no id of an event of this stream");
+    *ret = strtoull(last, NULL, 10);
+    return 0;
+}
+
+static int send_piece(struct ws *ws, const char *bytes, size_t len, uint64_t end)
+{
+    json_t *text = compat_text(bytes, len);
+    char id[32];
+    int r;
+
+    snprintf(id, sizeof(id), "%" PRIu64, end);
+    r = web_event(ws->web, NULL, id, json_string_value(text), json_string_length(text));
+    json_decref(text);
+    return r;
+}
+
+/* All that there is now. Moves `at` on. */
+static int send_new(struct ws *ws, struct sandbox_log *log, uint64_t *at, bool is_last, struct err *err)
+{
+    while (*at < log->log.end) {
+        autodone(buf) struct buf piece = BUF_EMPTY;
+
+        /* What was there before the oldest byte that is kept is gone. */
+        *at = *at < log->log.first ? log->log.first : *at;
+        int r = sandbox_log_read(log, *at, FOLLOW_BYTES, &piece, err);
+        if (r < 0 || piece.len == 0)
+            return r;
+        size_t len = is_last && *at + piece.len >= log->log.end ? piece.len : compat_text_whole(piece.data, piece.len);
+        if (len == 0)
+            return 0;
+        r = send_piece(ws, piece.data, len, *at + len);
+        if (r < 0)
+            return r;
+        *at += len;
+    }
+    return 0;
+}
+
+static int send_end(struct ws *ws, const struct sandbox_log *log, uint64_t at)
+{
+    const struct process_record *record = &log->process.record;
+    json_t *end = json_object();
+    char id[32];
+    int r;
+
+    if (record->has_exited)
+        json_object_set_new(end, "exitCode", json_integer(exit_code_of(record)));
+    char *text = json_dumps(end, JSON_COMPACT);
+    json_decref(end);
+    snprintf(id, sizeof(id), "%" PRIu64, at);
+    r = web_event(ws->web, "end", id, text, strlen(text));
+    free(text);
+    return r;
+}
+
+int compat_log_follow(struct ws *ws, struct err *err)
+{
+    autodone(sandbox_log) struct sandbox_log log = SANDBOX_LOG_NONE;
+    struct pollfd cancel = { .fd = ws->caller.cancel_fd, .events = POLLIN };
+    uint64_t at = 0;
+    int r = sandbox_log_open(ws->service, &ws->caller, ws->id, web_capture(ws->web, "pid"), &log, err);
+
+    if (r == 0)
+        r = read_follow_start(ws, &log, &at, err);
+    if (r < 0)
+        return r;
+    ws->web->response.content_type = "text/event-stream";
+    r = web_begin(ws->web);
+    for (bool is_last = false; r == 0 && !is_last;) {
+        is_last = sandbox_log_refresh(&log) < 0 || !log.process.is_running;
+        r = send_new(ws, &log, &at, is_last, err);
+        if (r == 0 && !is_last && poll(&cancel, 1, FOLLOW_MS) > 0)
+            r = -ECANCELED;
+    }
+    if (r == 0)
+        return send_end(ws, &log, at);
+    if (r != -ECANCELED)
+        web_event(ws->web, "error", NULL, err->text, strlen(err->text));
+    return r;
+}

@@ -1,0 +1,297 @@
+#include "api/compat_workspace_review_file.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/compat_workspace_json.h"
+#include "base/mem.h"
+#include "review/decision.h"
+#include "review/diff_text.h"
+#include "review/file_id.h"
+
+#define GO_MODE_SYMLINK (1u << 27) /* the mode integer of the API has a bit of its own for links */
+
+static json_t *path_of(const char *path)
+{
+    return compat_text(path, strlen(path));
+}
+
+void compat_review_set_paths(json_t *object, const char *sandbox_id, const char *prefix, const char *scope_path)
+{
+    char id[FILE_ID_LEN + 1] = "";
+    autofree char *whole = *prefix ? xprintf("%s/%s", prefix, scope_path) : xdup(scope_path);
+
+    file_id_make(sandbox_id, scope_path, id);
+    json_object_set_new(object, "id", json_string(id));
+    json_object_set_new(object, "filePath", path_of(scope_path));
+    json_object_set_new(object, "projectPath", path_of(whole));
+}
+
+json_t *compat_review_lines(const struct buf *lines)
+{
+    json_t *list = json_array();
+
+    for (size_t at = 0; at < lines->len;) {
+        const char *line = lines->data + at, *end = memchr(line, '\n', lines->len - at);
+        size_t len = end ? (size_t) (end - line) : lines->len - at;
+        autodone(buf) struct buf safe = BUF_EMPTY;
+
+        diff_text_add_safe(&safe, line, len);
+        json_array_append_new(list, compat_text(safe.data ? safe.data : "", safe.len));
+        at += len + (end != NULL);
+    }
+    return list;
+}
+
+static json_t *safe_text(const struct buf *bytes)
+{
+    autodone(buf) struct buf safe = BUF_EMPTY;
+
+    diff_text_add_safe(&safe, bytes->data ? bytes->data : "", bytes->len);
+    return compat_text(safe.data ? safe.data : "", safe.len);
+}
+
+json_t *compat_review_conflict(const struct threeway *merge)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < merge->hunk_count; i++) {
+        const struct threeway_hunk *hunk = &merge->hunks[i];
+        json_array_append_new(list, json_pack("{s:I, s:o, s:o, s:o}", "line", (json_int_t) hunk->line, "project",
+                                              safe_text(&hunk->project), "base", safe_text(&hunk->base), "agent",
+                                              safe_text(&hunk->agent)));
+    }
+    return list;
+}
+
+static json_t *hunks_of(const struct hunk_list *hunks)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < hunks->count; i++) {
+        const struct hunk *hunk = &hunks->items[i];
+        json_array_append_new(list,
+                              json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "id", hunk->id, "header", hunk->header,
+                                        "oldStart", (json_int_t) hunk->old_start, "oldLines", (json_int_t) hunk->old_lines,
+                                        "newStart", (json_int_t) hunk->new_start, "newLines", (json_int_t) hunk->new_lines,
+                                        "linesAdded", (json_int_t) hunk->added, "linesRemoved", (json_int_t) hunk->removed,
+                                        "lines", compat_review_lines(&hunk->lines)));
+    }
+    return list;
+}
+
+static void set_mode(json_t *object, const char *key, mode_t mode)
+{
+    char text[16];
+
+    if (!mode)
+        return;
+    snprintf(text, sizeof(text), "%06o", (unsigned) mode);
+    json_object_set_new(object, key, json_string(text));
+}
+
+static void set_target(json_t *object, const char *key, const char *target)
+{
+    if (target)
+        json_object_set_new(object, key, compat_text(target, strlen(target)));
+}
+
+static void set_acceptance(json_t *object, const struct compat_review_file *about, const struct file_change *change)
+{
+    struct acceptance_verdict verdict = decision_check_acceptance(about->acceptance, change);
+    json_t *answer = json_pack("{s:s}", "status", acceptance_status_name(verdict.status));
+
+    compat_set_text(answer, "reason", verdict.reason);
+    compat_set_text(answer, "rule", verdict.rule);
+    json_object_set_new(object, "acceptance", answer);
+}
+
+static void set_lines(json_t *object, const struct file_change *change, const struct file_diff *diff)
+{
+    const struct {
+        const char *key;
+        size_t count;
+    } counts[] = { { "additions", change->added },
+                   { "deletions", change->removed },
+                   { "linesAdded", change->added },
+                   { "linesRemoved", change->removed } };
+
+    for (size_t i = 0; change->is_measured && i < ARRAY_LEN(counts); i++)
+        json_object_set_new(object, counts[i].key, json_integer((json_int_t) counts[i].count));
+    json_object_set_new(object, "binary", json_boolean(change->is_binary));
+    if (change->is_too_large)
+        json_object_set_new(object, "tooLarge", json_true());
+    if (change->is_whole_only)
+        json_object_set_new(object, "wholeOnly", json_true());
+    if (diff)
+        json_object_set_new(object, "hunks", hunks_of(&diff->hunks));
+}
+
+static void set_rename(json_t *object, const struct file_change *change)
+{
+    if (change->kind != FILE_CHANGE_RENAMED)
+        return;
+    json_object_set_new(object, "oldPath", path_of(change->from->path));
+    json_object_set_new(object, "oldProjectPath", path_of(change->old_path));
+    json_object_set_new(object, "similarity", json_integer((json_int_t) change->percent));
+}
+
+/* False: it could not be read. */
+static bool add_hash(struct buf *out, const struct file_change *change)
+{
+    char hash[CHANGE_HASH_TEXT_MAX], drift[CHANGE_HASH_TEXT_MAX];
+
+    if (!change->is_hashed)
+        return false;
+    change_hash_text(change->hash, hash);
+    drift_text(&change->drift, drift);
+    buf_addf(out, "%s%s%s", hash, *drift ? "-" : "", drift);
+    return true;
+}
+
+void compat_review_add_receipt(struct buf *out, const char *sandbox_id, const struct file_change *change)
+{
+    char id[FILE_ID_LEN + 1] = "";
+
+    if (change->is_dir || change->failure || !change->is_hashed)
+        return;
+    file_id_make(sandbox_id, change->scope_path, id);
+    buf_addf(out, "0 %s ", id);
+    add_hash(out, change);
+    buf_add_char(out, '\n');
+}
+
+json_t *compat_review_file(const struct compat_review_file *about, const struct file_change *change,
+                           const struct file_diff *diff)
+{
+    autodone(buf) struct buf hash = BUF_EMPTY;
+    char id[FILE_ID_LEN + 1] = "";
+    mode_t mode = change->new_mode ? change->new_mode : change->old_mode;
+    unsigned number = (unsigned) (mode & 07777) | (S_ISLNK(mode) ? GO_MODE_SYMLINK : 0);
+    json_t *object;
+
+    file_id_make(about->sandbox_id, change->scope_path, id);
+    object = json_pack("{s:s, s:o, s:o, s:o, s:s, s:I, s:I, s:s}", "id", id, "sandboxId", compat_uuid(about->sandbox_id),
+                       "filePath", path_of(change->scope_path), "projectPath", path_of(change->path), "changeType",
+                       file_change_kind_name(change->kind), "fileSize", (json_int_t) change->new_bytes, "fileMode",
+                       (json_int_t) number, "approvalStatus", "pending");
+    if (change->old_mode)
+        json_object_set_new(object, "oldSize", json_integer((json_int_t) change->old_bytes));
+    compat_set_time(object, "detectedAt", about->now_ns);
+    set_mode(object, "oldMode", change->old_mode);
+    set_mode(object, "newMode", change->new_mode);
+    set_target(object, "oldSymlinkTarget", change->old_target);
+    set_target(object, "symlinkTarget", change->new_target);
+    set_rename(object, change);
+    set_lines(object, change, diff);
+    set_acceptance(object, about, change);
+    if (change->acknowledge != ACKNOWLEDGE_NOTHING)
+        json_object_set_new(object, "acknowledge",
+                            json_pack("{s:s, s:s}", "reason", acknowledge_name(change->acknowledge), "text",
+                                      acknowledge_text(change->acknowledge)));
+    if (add_hash(&hash, change))
+        json_object_set_new(object, "hash", json_string(hash.data));
+    if (change->state == RECONCILE_MERGES)
+        json_object_set_new(object, "merged", json_true());
+    if (change->state == RECONCILE_CONFLICT)
+        compat_set_text(object, "conflict", change->reason);
+    if (change->failure)
+        json_object_set_new(object, "error", json_string(strerror(-change->failure)));
+    return object;
+}
+
+/* ---- as text ---- */
+
+static void add_line(struct buf *out, const char *before, const char *prefix, const char *name)
+{
+    buf_add_str(out, before);
+    if (name)
+        diff_text_add_name(out, prefix, name);
+    else
+        buf_add_str(out, "/dev/null");
+    buf_add_char(out, '\n');
+}
+
+static void add_header(struct buf *out, const struct file_change *change)
+{
+    const char *old = change->old_path ? change->old_path : change->path;
+
+    buf_add_str(out, "diff --git ");
+    diff_text_add_name(out, "a/", old);
+    buf_add_char(out, ' ');
+    diff_text_add_name(out, "b/", change->path);
+    buf_add_char(out, '\n');
+    if (!change->old_mode)
+        buf_addf(out, "new file mode %s\n", diff_text_mode(change->new_mode));
+    else if (!change->new_mode)
+        buf_addf(out, "deleted file mode %s\n", diff_text_mode(change->old_mode));
+    else if (change->old_mode != change->new_mode)
+        buf_addf(out, "old mode %06o\nnew mode %06o\n", (unsigned) change->old_mode, (unsigned) change->new_mode);
+    if (change->kind != FILE_CHANGE_RENAMED)
+        return;
+    buf_addf(out, "similarity index %u%%\n", change->percent);
+    add_line(out, "rename from ", "", old);
+    add_line(out, "rename to ", "", change->path);
+}
+
+static void add_target(struct buf *out, char sign, const char *target)
+{
+    buf_add_char(out, sign);
+    diff_text_add_safe(out, target, strlen(target));
+    buf_add_str(out, "\n\\ No newline at end of file\n");
+}
+
+static void add_targets(struct buf *out, const struct file_change *change)
+{
+    buf_addf(out, "@@ -%s +%s @@\n", change->old_target ? "1" : "0,0", change->new_target ? "1" : "0,0");
+    if (change->old_target)
+        add_target(out, '-', change->old_target);
+    if (change->new_target)
+        add_target(out, '+', change->new_target);
+}
+
+/* Without lines: because there are none, or too many. */
+static void add_differ(struct buf *out, const struct file_change *change)
+{
+    bool is_text = change->is_too_large && !change->is_binary;
+
+    buf_add_str(out, is_text ? "Files " : "Binary files ");
+    diff_text_add_name(out, "a/", change->old_path ? change->old_path : change->path);
+    buf_add_str(out, " and ");
+    diff_text_add_name(out, "b/", change->path);
+    if (is_text)
+        buf_addf(out, " are too large to show: %" PRIu64 " and %" PRIu64 " bytes\n", change->old_bytes, change->new_bytes);
+    else
+        buf_add_str(out, " differ\n");
+}
+
+void compat_review_add_text(struct buf *out, const struct file_change *change, const struct file_diff *diff)
+{
+    const char *old = change->old_path ? change->old_path : change->path;
+    bool has_link = change->old_target || change->new_target;
+
+    add_header(out, change);
+    if (change->failure) {
+        buf_addf(out, "(not readable: %s)\n", strerror(-change->failure));
+        return;
+    }
+    if (change->state == RECONCILE_CONFLICT)
+        buf_addf(out, "(in conflict: it %s)\n", change->reason);
+    if (change->is_binary || change->is_too_large || diff->is_retyped) {
+        add_differ(out, change);
+        return;
+    }
+    if (diff->hunks.count == 0 && !has_link)
+        return;
+    add_line(out, "--- ", "a/", change->old_mode ? old : NULL);
+    add_line(out, "+++ ", "b/", change->new_mode ? change->path : NULL);
+    if (has_link)
+        add_targets(out, change);
+    for (size_t i = 0; i < diff->hunks.count; i++) {
+        const struct hunk *hunk = &diff->hunks.items[i];
+        buf_addf(out, "%s\n", hunk->header);
+        diff_text_add_safe(out, hunk->lines.data ? hunk->lines.data : "", hunk->lines.len);
+    }
+}

@@ -1,0 +1,385 @@
+/* The life of a workspace. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/compat_workspace_handlers.h"
+#include "api/compat_workspace_json.h"
+#include "api/compat_workspace_object.h"
+#include "base/mem.h"
+#include "policy/level.h"
+#include "policy/rule.h"
+#include "service/known_keys.h"
+#include "service/sandbox_care.h"
+#include "service/sandboxes.h"
+
+#define LIST_DEFAULT 100
+#define LIST_MAX 10000
+#define TAGS_MAX 100
+#define METADATA_BYTES_MAX (64u << 10)
+
+/* ---- create ---- */
+
+const char *const compat_create_keys[] = {
+    "scopePath", "reservedPath",   "reservedPaths", "noLock", "projectRoot", "owner", "ownerType", "tags", "metadata",
+    "behavior",  "idempotencyKey", "driver",        "preset", "profile",     "rules", "hostMount", NULL
+};
+const char *const compat_step_keys[] = { "version", NULL };
+const char *const compat_delete_keys[] = { "version", "purge", NULL };
+
+static int take_rule(const json_t *given, size_t number, struct rule_list *rules, struct err *err)
+{
+    static const char *const keys[] = { "pattern", "type", "permission", "priority", NULL };
+    const char *pattern = NULL, *type_name = "", *level_name = NULL;
+    enum rule_type type = RULE_UNSPECIFIED;
+    int64_t priority = 0;
+    enum level level;
+    int r = json_is_object(given) ? 0 : err_invalid(err, "rules[%zu] must be an object", number);
+
+    if (r == 0)
+        r = known_keys_check(given, keys, "a rule", err);
+    if (r == 0)
+        r = compat_get_text(given, "pattern", 0, &pattern, err);
+    if (r == 0)
+        r = compat_get_text(given, "type", 0, &type_name, err);
+    if (r == 0)
+        r = compat_get_text(given, "permission", 0, &level_name, err);
+    if (r == 0)
+        r = compat_get_int(given, "priority", INT32_MIN, INT32_MAX, &priority, err);
+    if (r < 0)
+        return err_wrap(err, r, "rules[%zu]", number);
+    if (!pattern || !level_name || !level_parse(level_name, &level))
+        return err_invalid(err, "rules[%zu] needs a pattern and a permission: none, view, read or write", number);
+    if (*type_name && !rule_type_parse(type_name, &type))
+        return err_invalid(err, "rules[%zu]: '%s' is no type of a rule", number, type_name);
+    return rule_list_add(rules, pattern, strlen(pattern), type, level, (int32_t) priority, err);
+}
+
+static int take_rules_of(const json_t *body, struct rule_list *rules, struct err *err)
+{
+    const json_t *list = NULL;
+    int r = compat_get_array(body, "rules", RULES_MAX, &list, err);
+
+    for (size_t i = 0; r == 0 && i < json_array_size(list); i++)
+        r = take_rule(json_array_get(list, i), i, rules, err);
+    return r;
+}
+
+static int take_tags(const json_t *body, const json_t **ret, struct err *err)
+{
+    autofree const char **texts = NULL;
+    size_t count = 0;
+    int r = compat_get_texts(body, "tags", TAGS_MAX, &texts, &count, err);
+
+    if (r == 0 && texts)
+        *ret = json_object_get(body, "tags");
+    return r;
+}
+
+static int take_metadata(const json_t *body, const json_t **ret, struct err *err)
+{
+    int r = compat_get_object(body, "metadata", ret, err);
+
+    if (r == 0 && *ret && json_dumpb(*ret, NULL, 0, JSON_COMPACT) > METADATA_BYTES_MAX)
+        return err_invalid(err, "metadata is larger than %u bytes", METADATA_BYTES_MAX);
+    return r;
+}
+
+/* What the texts and lists of a request are in: borrowed from the body, but for these. */
+struct wanted {
+    struct sandbox_request request;
+    struct rule_list rules;
+    const char **reserved; /* owned array */
+    json_t *behavior;      /* owned */
+    bool host_mount;
+};
+
+static void wanted_done(struct wanted *wanted)
+{
+    rule_list_done(&wanted->rules);
+    free(wanted->reserved);
+    json_decref(wanted->behavior);
+}
+
+static int take_texts(const json_t *body, struct sandbox_request *request, struct err *err)
+{
+    const struct {
+        const char *key;
+        const char **ret;
+    } texts[] = {
+        { "projectRoot", &request->project_root },       { "scopePath", &request->scope_path }, { "owner", &request->creator },
+        { "ownerType", &request->creator_type },         { "driver", &request->driver },        { "preset", &request->preset },
+        { "idempotencyKey", &request->idempotency_key }, { "profile", &request->profile }
+    };
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < ARRAY_LEN(texts); i++) {
+        *texts[i].ret = "";
+        r = compat_get_text(body, texts[i].key, 0, texts[i].ret, err);
+    }
+    return r;
+}
+
+/* `reservedPaths`, else `reservedPath`, else neither. */
+static int take_reserved(const json_t *body, struct wanted *wanted, struct err *err)
+{
+    const char *one = "";
+    size_t count = 0;
+    int r = compat_get_texts(body, "reservedPaths", 0, &wanted->reserved, &count, err);
+
+    if (r == 0)
+        r = compat_get_text(body, "reservedPath", 0, &one, err);
+    if (r == 0 && count == 0 && *one) {
+        free(wanted->reserved);
+        wanted->reserved = xalloc(2 * sizeof(*wanted->reserved));
+        wanted->reserved[0] = one;
+    }
+    wanted->request.reserved_paths = wanted->reserved;
+    return r;
+}
+
+/* Beside the behaviour or in it. */
+static int take_no_lock(const json_t *body, const json_t *behavior, struct sandbox_request *request, struct err *err)
+{
+    const json_t *beside = json_object_get(body, "noLock");
+    bool is_given = false, in_behavior = false;
+    int r = compat_get_bool(body, "noLock", &request->no_lock, err);
+
+    if (r == 0)
+        r = behavior_no_lock(behavior, &is_given, &in_behavior, err);
+    if (r < 0 || !is_given)
+        return r;
+    if (beside && !json_is_null(beside) && request->no_lock != in_behavior)
+        return err_invalid(err, "noLock and behavior.noLock contradict each other");
+    request->no_lock = in_behavior;
+    return 0;
+}
+
+static int take_host_mount(const json_t *body, struct wanted *wanted, struct err *err)
+{
+    const json_t *given = json_object_get(body, "hostMount");
+
+    if (given && !json_is_null(given))
+        wanted->request.host_mount = &wanted->host_mount;
+    return compat_get_bool(body, "hostMount", &wanted->host_mount, err);
+}
+
+static int take_request(const json_t *body, struct wanted *wanted, struct err *err)
+{
+    struct sandbox_request *request = &wanted->request;
+    const json_t *behavior = NULL;
+    int r = take_texts(body, request, err);
+
+    if (r == 0)
+        r = take_reserved(body, wanted, err);
+    if (r == 0)
+        r = take_host_mount(body, wanted, err);
+    if (r == 0)
+        r = take_tags(body, &request->tags, err);
+    if (r == 0)
+        r = take_metadata(body, &request->metadata, err);
+    if (r == 0)
+        r = compat_get_object(body, "behavior", &behavior, err);
+    if (r == 0)
+        r = take_no_lock(body, behavior, request, err);
+    if (r == 0)
+        r = behavior_normalise(behavior, &wanted->behavior, err);
+    request->behavior = wanted->behavior;
+    request->rules = &wanted->rules;
+    return r < 0 ? r : take_rules_of(body, &wanted->rules, err);
+}
+
+int compat_create(struct ws *ws, struct err *err)
+{
+    static const struct pair_list none;
+    autodone(wanted) struct wanted wanted = { .request = { .codebase_id = "",
+                                                           .name = "",
+                                                           .labels = &none,
+                                                           .env = &none,
+                                                           .image = "",
+                                                           .network = "",
+                                                           .restarts = true,
+                                                           .starts = true,
+                                                           .key_lasts = true,
+                                                           .shows_unfinished = true } };
+    autodone(sandbox_creation) struct sandbox_creation made = { 0 };
+    int r = take_request(ws->body, &wanted, err);
+
+    wanted.request.runtime = sandboxes_plain_runtime(ws->service);
+    if (r == 0)
+        r = sandboxes_create(ws->service, &ws->caller, &wanted.request, &made, err);
+    return r < 0 ? compat_explain(ws, r, err, &made.conflicts) : compat_answer_object(ws, 201, &made.row);
+}
+
+/* ---- get and list ---- */
+
+int compat_get(struct ws *ws, struct err *err)
+{
+    autodone(sandbox_row) struct sandbox_row row = { 0 };
+    struct err ignored = ERR_NONE;
+    int r = sandboxes_get_row(ws->service, &ws->caller, ws->id, &row, err);
+
+    if (r < 0)
+        return compat_explain(ws, r, err, NULL);
+    if (sandbox_row_state(&row) == SANDBOX_STATE_ACTIVE)
+        sandboxes_measure(ws->service, &row, &ignored);
+    return compat_answer_object(ws, 200, &row);
+}
+
+static int take_statuses(struct ws *ws, unsigned *ret, struct err *err)
+{
+    for (size_t i = 0; i < ws->web->query_count; i++) {
+        const struct web_pair *pair = &ws->web->queries[i];
+        enum sandbox_state state;
+
+        if (strcmp(pair->name, "status") != 0 || !*pair->value)
+            continue;
+        if (!sandbox_state_parse(pair->value, &state)) {
+            compat_hint(ws, "there are creating, active, stopped, approved, rejected, deleted, error");
+            return err_reject(err, -EINVAL, pair->value, "is no status");
+        }
+        *ret |= SANDBOX_STATE_BIT(state);
+    }
+    return 0;
+}
+
+static const char *query_or_null(const struct ws *ws, const char *name)
+{
+    const char *value = web_query(ws->web, name);
+
+    return value && *value ? value : NULL;
+}
+
+int compat_list(struct ws *ws, struct err *err)
+{
+    autodone(sandbox_rows) struct sandbox_rows rows = { 0 };
+    struct sandbox_filter filter = { .creator = query_or_null(ws, "owner"),
+                                     .project_root = query_or_null(ws, "projectRoot"),
+                                     .scope_path = query_or_null(ws, "scopePath") };
+    int64_t limit = LIST_DEFAULT, offset = 0, total = 0;
+    int r = take_statuses(ws, &filter.states, err);
+
+    if (r == 0)
+        r = compat_query_int(ws, "limit", 0, INT64_MAX, &limit, err);
+    if (r == 0)
+        r = compat_query_int(ws, "offset", 0, INT32_MAX, &offset, err);
+    limit = limit == 0 ? LIST_DEFAULT : limit > LIST_MAX ? LIST_MAX : limit;
+    if (r == 0)
+        r = sandboxes_list_rows(ws->service, &ws->caller, &filter, (size_t) limit, (size_t) offset, &rows, &total, err);
+    if (r < 0)
+        return r;
+    json_t *list = json_array();
+    for (size_t i = 0; i < rows.count; i++) {
+        struct sandbox_health health;
+        bool is_active = sandbox_row_state(&rows.rows[i]) == SANDBOX_STATE_ACTIVE;
+
+        if (is_active) {
+            sandboxes_check(ws->service, &rows.rows[i], &health);
+            sandboxes_remeasure(ws->service, &rows.rows[i], &health);
+        }
+        json_array_append_new(list, compat_object(ws, &rows.rows[i], is_active ? &health : NULL));
+    }
+    return compat_answer(ws, 200,
+                         json_pack("{s:o, s:I, s:I, s:I}", "sandboxes", list, "totalCount", (json_int_t) total, "limit",
+                                   (json_int_t) limit, "offset", (json_int_t) offset));
+}
+
+/* ---- steps ---- */
+
+typedef int (*step_fn)(struct service *service, const struct caller *caller, const char *id, const struct sandbox_step *step,
+                       struct sandbox_row *ret, struct err *err);
+
+/* What was decided is not started by these routes: it is restored first. */
+static int take_step(struct ws *ws, step_fn fn, struct err *err)
+{
+    autodone(sandbox_row) struct sandbox_row row = { 0 };
+    struct sandbox_step step = { .states = SANDBOX_STATE_BIT(SANDBOX_STATE_STOPPED), .may_be_so = true };
+    int r = compat_get_version(ws, &step.version, err);
+
+    if (r == 0)
+        r = fn(ws->service, &ws->caller, ws->id, &step, &row, err);
+    return r < 0 ? compat_explain(ws, r, err, NULL) : compat_answer_object(ws, 200, &row);
+}
+
+int compat_stop(struct ws *ws, struct err *err)
+{
+    return take_step(ws, sandboxes_stop, err);
+}
+
+int compat_start(struct ws *ws, struct err *err)
+{
+    return take_step(ws, sandboxes_start, err);
+}
+
+int compat_delete(struct ws *ws, struct err *err)
+{
+    const char *query = web_query(ws->web, "purge");
+    struct sandbox_deletion deletion = { .may_be_so = true };
+    int r = compat_get_version(ws, &deletion.version, err);
+
+    if (r == 0 && query && strcmp(query, "true") != 0 && strcmp(query, "false") != 0)
+        r = err_reject(err, -EINVAL, query, "is no value of purge; say true or false");
+    else if (r == 0 && query)
+        deletion.purges = strcmp(query, "true") == 0;
+    else if (r == 0)
+        r = compat_get_bool(ws->body, "purge", &deletion.purges, err);
+    if (r == 0)
+        r = sandboxes_delete(ws->service, &ws->caller, ws->id, &deletion, err);
+    if (r == -ENOENT)
+        r = 0; /* deleted, or never there: that is the same to whoever wants it gone */
+    return r < 0 ? compat_explain(ws, r, err, NULL) : compat_answer_empty(ws, 204);
+}
+
+int compat_restore(struct ws *ws, struct err *err)
+{
+    autodone(sandbox_row) struct sandbox_row row = { 0 };
+    autodone(sandbox_conflicts) struct sandbox_conflicts conflicts = { 0 };
+    const char *actor = "";
+    int64_t version = 0;
+    int r = compat_get_text(ws->body, "actor", 0, &actor, err);
+
+    if (r == 0)
+        r = compat_get_version(ws, &version, err);
+    if (r == 0)
+        r = sandboxes_restore(ws->service, &ws->caller, ws->id, actor, version, &row, &conflicts, err);
+    return r < 0 ? compat_explain(ws, r, err, &conflicts) : compat_answer_object(ws, 200, &row);
+}
+
+int compat_workspace(struct ws *ws, struct err *err)
+{
+    autodone(sandbox_row) struct sandbox_row row = { 0 };
+    int r = sandboxes_get_row(ws->service, &ws->caller, ws->id, &row, err);
+
+    if (r == 0 && sandbox_row_state(&row) != SANDBOX_STATE_ACTIVE)
+        r = err_set_reason(err,
+                           err_set(err, ERR_FAILED_PRECONDITION, -ENOTCONN, "sandbox %s is %s, and not mounted", row.id,
+                                   sandbox_state_name(sandbox_row_state(&row))),
+                           "INVALID_STATE");
+    if (r < 0)
+        return compat_explain(ws, r, err, NULL);
+    autofree char *path = sandboxes_host_path(ws->service, &row);
+    /* A path that leads to no file of the sandbox would have clients write what nobody ever sees. */
+    if (!path) {
+        compat_hint(
+            ws, "use .../exec and .../files; or create the sandbox with \"hostMount\": true, which takes a server that runs as "
+                "root, or with the driver copy");
+        return err_set(err, ERR_FAILED_PRECONDITION, -ENOENT, "no directory of the host has the files of sandbox %s", row.id);
+    }
+    return compat_answer(ws, 200, json_pack("{s:o, s:s}", "path", compat_text(path, strlen(path)), "pathInside", "/workspace"));
+}
+
+int compat_validate_path(struct ws *ws, struct err *err)
+{
+    const char *path = query_or_null(ws, "path"), *root = query_or_null(ws, "projectRoot");
+    struct sandbox_place place;
+
+    if (!path)
+        return err_invalid(err, "path is required");
+    sandboxes_check_path(ws->service, &ws->caller, path, root ? root : "", &place);
+    const char *shown_root = root ? root : sandboxes_project_root(ws->service);
+    json_t *answer = json_pack("{s:o, s:b, s:b, s:b, s:b}", "path", compat_text(path, strlen(path)), "valid", place.is_valid,
+                               "exists", place.exists, "isDirectory", place.is_directory, "withinProjectRoot", place.is_within);
+    compat_set_text(answer, "projectRoot", shown_root);
+    compat_set_text(answer, "error", place.error);
+    return compat_answer(ws, 200, answer);
+}

@@ -1,0 +1,337 @@
+/* How the service is, and what has happened. */
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/compat_workspace_handlers.h"
+#include "api/compat_workspace_json.h"
+#include "api/compat_workspace_routes.h"
+#include "api/gate.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "review/file_id.h"
+#include "service/events.h"
+#include "service/sandbox_care.h"
+#include "service/service.h"
+
+#define AUDIT_DEFAULT 100
+#define AUDIT_MAX 1000
+#define AUDIT_LOOK_MAX 20000 /* events that one request looks through */
+#define DESTROYED "destroyed"
+
+/* ---- counters ---- */
+
+static int64_t total_of(const struct sandbox_count counts[SANDBOX_STATE_COUNT], bool of_bytes)
+{
+    int64_t sum = 0;
+
+    for (int i = 0; i < SANDBOX_STATE_COUNT; i++)
+        if (!of_bytes || i != SANDBOX_STATE_DELETED)
+            sum += of_bytes ? counts[i].size_bytes : counts[i].count;
+    return sum;
+}
+
+/* ---- health ---- */
+
+/* What is only the caller's: of an administrator, everybody's. What cannot be counted now is left out. */
+static void add_own_health(json_t *answer, struct service *service, const struct caller *caller)
+{
+    struct sandbox_count counts[SANDBOX_STATE_COUNT];
+    const char *root = sandboxes_project_root(service);
+    json_t *metrics = json_object_get(answer, "metrics");
+    struct err ignored = ERR_NONE;
+
+    if (caller->is_admin)
+        json_object_set_new(answer, "config", json_pack("{s:o}", "projectRoot", compat_text(root, strlen(root))));
+    if (sandboxes_count(service, caller, counts, &ignored) < 0)
+        return;
+    json_int_t kept = total_of(counts, false) - counts[SANDBOX_STATE_DELETED].count;
+    json_object_set_new(metrics, "total_sandboxes", json_integer(kept));
+    json_object_set_new(metrics, "active_sandboxes", json_integer(counts[SANDBOX_STATE_ACTIVE].count));
+    json_object_set_new(metrics, "total_disk_usage_bytes", json_integer(total_of(counts, true)));
+}
+
+json_t *compat_health_make(struct service *service, const struct caller *caller, bool *ret_is_up)
+{
+    struct err failure = ERR_NONE;
+    int64_t asked_ns = clock_now_ns();
+    bool is_up = service_check(service, &failure) == 0;
+    double latency_ms = (double) (clock_now_ns() - asked_ns) / CLOCK_NS_PER_MS;
+    const char *status = is_up ? "healthy" : "unhealthy";
+
+    *ret_is_up = is_up;
+    if (!caller)
+        return json_pack("{s:s}", "status", status);
+    json_int_t uptime_sec = (clock_now_ns() - sandboxes_totals(service)->started_ns) / CLOCK_NS_PER_SEC;
+    struct mallinfo2 heap = mallinfo2();
+    json_t *database = json_pack("{s:b, s:f}", "connected", is_up, "latency_ms", latency_ms);
+    if (!is_up)
+        json_object_set_new(database, "error", json_string("the database does not answer"));
+    json_t *answer =
+        json_pack("{s:s, s:s, s:b, s:s, s:I, s:{s:o}, s:s, s:{s:f, s:I}}", "status", status, "service", "agentfense",
+                  "readiness", is_up, "version", AGENTFENSE_VERSION, "uptime_seconds", uptime_sec, "dependencies", "database",
+                  database, "driver", sandbox_driver_choose(service, "", NULL), "metrics", "heap_mb",
+                  (double) (heap.uordblks + heap.hblkhd) / (1 << 20), "uptime_seconds", uptime_sec);
+    compat_set_time(answer, "timestamp", clock_wall_ns());
+    if (is_up)
+        add_own_health(answer, service, caller);
+    return answer;
+}
+
+/* Probes bring no token, and a wrong one is no reason to tell them less than that we live. */
+int compat_health(struct ws *ws, struct err *err)
+{
+    struct err ignored = ERR_NONE;
+    bool is_up, is_known = gate_pass(ws->api, ws->web->call, &ignored) == 0;
+    const struct caller caller = { .owner = is_known ? ws->web->call->owner : "",
+                                   .is_admin = ws->web->call->is_admin,
+                                   .cancel_fd = ws->caller.cancel_fd };
+    json_t *answer = compat_health_make(ws->service, is_known ? &caller : NULL, &is_up);
+
+    (void) err;
+    return compat_answer(ws, is_up ? 200 : 503, answer);
+}
+
+/* ---- stats ---- */
+
+int compat_stats(struct ws *ws, struct err *err)
+{
+    struct sandbox_count counts[SANDBOX_STATE_COUNT];
+    int r = sandboxes_count(ws->service, &ws->caller, counts, err);
+
+    if (r < 0)
+        return r;
+    int64_t count = total_of(counts, false), bytes = total_of(counts, true);
+    int64_t kept = count - counts[SANDBOX_STATE_DELETED].count;
+    json_t *stats = json_pack(
+        "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f}", "totalCount", (json_int_t) count, "activeCount",
+        (json_int_t) counts[SANDBOX_STATE_ACTIVE].count, "stoppedCount", (json_int_t) counts[SANDBOX_STATE_STOPPED].count,
+        "errorCount", (json_int_t) counts[SANDBOX_STATE_ERROR].count, "approvedCount",
+        (json_int_t) counts[SANDBOX_STATE_APPROVED].count, "rejectedCount", (json_int_t) counts[SANDBOX_STATE_REJECTED].count,
+        "deletedCount", (json_int_t) counts[SANDBOX_STATE_DELETED].count, "totalSizeBytes", (json_int_t) bytes, "avgSizeBytes",
+        kept > 0 ? (double) bytes / (double) kept : 0.0);
+    json_t *answer = json_pack("{s:o}", "stats", stats);
+    compat_set_time(answer, "timestamp", clock_wall_ns());
+    return compat_answer(ws, 200, answer);
+}
+
+/* ---- metrics ---- */
+
+#define METRICS 15
+
+struct metric {
+    const char *name, *json_name, *type, *help;
+    double value;
+};
+
+static void add_text(struct buf *out, const struct metric *metric)
+{
+    buf_addf(out, "# HELP workspace_sandbox_%s %s\n# TYPE workspace_sandbox_%s %s\nworkspace_sandbox_%s %.15g\n", metric->name,
+             metric->help, metric->name, metric->type, metric->name, metric->value);
+}
+
+static double average_ms(uint64_t sum_ns, uint64_t count)
+{
+    return count > 0 ? (double) sum_ns / (double) count / CLOCK_NS_PER_MS : 0;
+}
+
+/* How many there are for this caller: what counts everybody's is for administrators. */
+static int take_metrics(struct service *service, const struct caller *caller, struct metric ret[METRICS], struct err *err)
+{
+    const struct sandbox_totals *t = sandboxes_totals(service);
+    struct sandbox_count counts[SANDBOX_STATE_COUNT];
+    int r = sandboxes_count(service, caller, counts, err);
+
+    if (r < 0)
+        return r;
+    const struct metric own[] = {
+        { "active", "active_sandboxes", "gauge", "Sandboxes that are active.", (double) counts[SANDBOX_STATE_ACTIVE].count },
+        { "disk_usage_bytes", "total_disk_usage_bytes", "gauge", "Bytes of their changes.", (double) total_of(counts, true) },
+    };
+    const struct metric all[] = {
+        { "created_total", "sandbox_created_total", "counter", "Sandboxes that were made.", (double) t->created },
+        { "stopped_total", "sandbox_stopped_total", "counter", "Sandboxes that were stopped.", (double) t->stopped },
+        { "approved_total", "sandbox_approved_total", "counter", "Sandboxes that were approved.", (double) t->approved },
+        { "rejected_total", "sandbox_rejected_total", "counter", "Sandboxes that were rejected.", (double) t->rejected },
+        { "deleted_total", "sandbox_deleted_total", "counter", "Sandboxes that were deleted.", (double) t->deleted },
+        { "errors_total", "sandbox_errors_total", "counter", "Sandboxes that failed.", (double) t->errors },
+        { "gc_runs_total", "gc_runs_total", "counter", "Collections.", (double) t->gc_runs },
+        { "gc_sandboxes_deleted_total", "gc_sandboxes_deleted_total", "counter", "Sandboxes that were collected.",
+          (double) t->gc_deleted },
+        { "diff_generations_total", "diff_generations_total", "counter", "Diffs that were made.", (double) t->diffs },
+        { "patch_applications_total", "patch_applications_total", "counter", "Approvals that were applied.",
+          (double) t->patches },
+        { "processes", "process_count", "gauge", "Commands that run in them.", (double) sandboxes_processes(service) },
+        { "create_latency_ms", "create_latency_ms", "gauge", "How long making one took, on average.",
+          average_ms(t->create_ns, t->created) },
+        { "diff_latency_ms", "diff_latency_ms", "gauge", "How long a diff took, on average.",
+          average_ms(t->diff_ns, t->diffs) },
+    };
+    static_assert(ARRAY_LEN(own) + ARRAY_LEN(all) == METRICS, "room for all of them");
+    memcpy(ret, own, sizeof(own));
+    if (!caller->is_admin)
+        return ARRAY_LEN(own);
+    memcpy(ret + ARRAY_LEN(own), all, sizeof(all));
+    return METRICS;
+}
+
+static json_t *json_of(const struct metric *metrics, int count)
+{
+    json_t *answer = json_object();
+
+    for (int i = 0; i < count; i++)
+        json_object_set_new(answer, metrics[i].json_name, json_real(metrics[i].value));
+    return answer;
+}
+
+int compat_metrics(struct ws *ws, struct err *err)
+{
+    const char *format = web_query(ws->web, "format");
+    struct metric metrics[METRICS];
+    int count = take_metrics(ws->service, &ws->caller, metrics, err);
+
+    if (count < 0)
+        return count;
+    if (format && strcmp(format, "json") == 0)
+        return compat_answer(ws, 200, json_of(metrics, count));
+    ws->web->response.content_type = "text/plain; version=0.0.4; charset=utf-8";
+    for (int i = 0; i < count; i++)
+        add_text(&ws->web->response.body, &metrics[i]);
+    return 0;
+}
+
+static int take_all(struct service *service, struct metric ret[METRICS])
+{
+    const struct caller all = { .owner = "", .is_admin = true, .cancel_fd = -1 };
+    struct err ignored = ERR_NONE;
+
+    return take_metrics(service, &all, ret, &ignored);
+}
+
+json_t *compat_metrics_make(struct service *service)
+{
+    struct metric metrics[METRICS];
+
+    int count = take_all(service, metrics);
+
+    return count < 0 ? NULL : json_of(metrics, count);
+}
+
+void compat_metrics_add(struct service *service, struct buf *out)
+{
+    struct metric metrics[METRICS];
+
+    int count = take_all(service, metrics);
+
+    for (int i = 0; i < count; i++)
+        add_text(out, &metrics[i]);
+}
+
+/* ---- audit ---- */
+
+/* "created" and so on; versions before this one called them "workspace_created". */
+static const char *type_of(const char *type)
+{
+    static const char *const prefixes[] = { "sandbox_", "workspace_" };
+
+    for (size_t i = 0; i < ARRAY_LEN(prefixes); i++)
+        if (strncmp(type, prefixes[i], strlen(prefixes[i])) == 0)
+            type += strlen(prefixes[i]);
+    return strcmp(type, DESTROYED) == 0 ? "deleted" : type;
+}
+
+static json_t *event_of(const struct event_info *event)
+{
+    static const char *const shown[] = { "actor", "actorType", "claimedActor", "sandboxState" };
+    const char *type = event->type;
+    json_t *payload = json_loads(event->payload, 0, NULL), *item;
+
+    type = type_of(type);
+    /* No path of a sandbox's files begins with a slash, so it is no file's id. */
+    autofree char *name = xprintf("/event/%" PRId64, event->sequence);
+    char id[FILE_ID_LEN + 1] = "";
+    file_id_make(event->sandbox_id, name, id);
+    item = json_pack("{s:s, s:s}", "id", id, "eventType", type);
+    if (*event->sandbox_id)
+        json_object_set_new(item, "sandboxId", compat_uuid(event->sandbox_id));
+    compat_set_time(item, "eventTime", event->time_ns);
+    const json_t *actor = json_object_get(payload, "actor"), *kind = json_object_get(payload, "actorType");
+    json_object_set_new(item, "actorType", kind ? json_incref((json_t *) (uintptr_t) kind) : json_string("system"));
+    if (actor)
+        json_object_set(item, "actor", (json_t *) (uintptr_t) actor);
+    if (json_object_get(payload, "claimedActor"))
+        json_object_set(item, "claimedActor", json_object_get(payload, "claimedActor"));
+    json_t *state = json_object_get(payload, "sandboxState"), *details = json_object_get(payload, "details");
+    if (state)
+        json_object_set_new(item, "sandboxState", json_pack("{s:O}", "status", state));
+    for (size_t i = 0; i < ARRAY_LEN(shown); i++)
+        json_object_del(payload, shown[i]);
+    if (details)
+        json_object_set(item, "details", details); /* as versions before this one kept them */
+    else if (payload && json_object_size(payload) > 0)
+        json_object_set(item, "details", payload);
+    json_decref(payload);
+    return item;
+}
+
+static int audit(struct ws *ws, const char *id, struct err *err)
+{
+    int64_t limit = AUDIT_DEFAULT, offset = 0, total = 0, looked = 0;
+    autofree char *token = xdup("");
+    int r = compat_query_int(ws, "limit", 0, INT64_MAX, &limit, err);
+
+    if (r == 0)
+        r = compat_query_int(ws, "offset", 0, INT32_MAX, &offset, err);
+    if (r < 0)
+        return r;
+    limit = limit == 0 ? AUDIT_DEFAULT : limit > AUDIT_MAX ? AUDIT_MAX : limit;
+    json_t *list = json_array();
+    do {
+        struct event_query query = {
+            .sandbox_id = id, .codebase_id = "", .type = "", .page_size = 1000, .page_token = token, .newest_first = true
+        };
+        autodone(event_page) struct event_page page = { 0 };
+
+        r = events_list(ws->service, &ws->caller, &query, &page, err);
+        for (size_t i = 0; r == 0 && i < page.count; i++) {
+            if (!*page.items[i].sandbox_id || *page.items[i].codebase_id)
+                continue;
+            if (total >= offset && total < offset + limit)
+                json_array_append_new(list, event_of(&page.items[i]));
+            total++;
+        }
+        looked += (int64_t) page.count;
+        free(token);
+        token = xdup(r == 0 && page.next_token ? page.next_token : "");
+    } while (r == 0 && *token && looked < AUDIT_LOOK_MAX);
+    if (r < 0) {
+        json_decref(list);
+        return r;
+    }
+    json_t *answer = json_pack("{s:o, s:I, s:I, s:I, s:b, s:o}", "events", list, "total", (json_int_t) total, "limit",
+                               (json_int_t) limit, "offset", (json_int_t) offset, "hasMore", total > offset + limit,
+                               "sandboxId", *id ? compat_uuid(id) : json_string(""));
+    compat_set_time(answer, "timestamp", clock_wall_ns());
+    return compat_answer(ws, 200, answer);
+}
+
+int compat_audit(struct ws *ws, struct err *err)
+{
+    const char *given = web_query(ws->web, "sandbox_id");
+    char id[SANDBOX_ID_MAX] = "";
+
+    if (given && *given && sandbox_id_parse(given, id) < 0)
+        return err_reject(err, -EINVAL, given, "is no id of a sandbox");
+    return audit(ws, id, err);
+}
+
+int compat_audit_one(struct ws *ws, struct err *err)
+{
+    autodone(sandbox_row) struct sandbox_row row = { 0 };
+    int r = sandboxes_get_row(ws->service, &ws->caller, ws->id, &row, err);
+
+    return r < 0 ? r : audit(ws, ws->id, err);
+}

@@ -1,0 +1,369 @@
+/*
+ * A terminal, or three pipes, over a WebSocket: exec-interactive.
+ *
+ *     client                                          server
+ *       │  {command, args?, ..., cols?, rows?}           │   first; or {attach: PROCESS}, or ?attach=PROCESS and nothing
+ *       │────────────────────────────────────────────────▶
+ *       │             {type: "started", id, pid}         │
+ *       ◀────────────────────────────────────────────────│
+ *       │  {type: "stdin", data}, or a binary message    │
+ *       │  {type: "resize", cols, rows}, {type: "ping"}  │
+ *       │  {type: "detach"}                              │   the process goes on; not with pipes
+ *       │  {type: "eof"}                                 │   with pipes: no more input
+ *       │────────────────────────────────────────────────▶
+ *       │  {type: "stdout", data}, or binary messages    │   these when the first frame says binary: true, or ?binary=true
+ *       │  {type: "stderr", data}                        │   with pipes; binary ones begin with a byte then, 1 or 2
+ *       │  {type: "pong"}, {type: "error", data, code?}  │
+ *       │  {type: "exit", code, timedOut?}               │   and the end
+ *       ◀────────────────────────────────────────────────│
+ *
+ * With tty: false in the first message there is no terminal but pipes. When the connection ends otherwise, the process is ended like that of
+ * a terminal that is closed, unless it was to be kept (keepAlive); one with pipes is killed.
+ * It holds a thread of the pool while somebody is attached, as every stream does.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "api/compat_workspace_command.h"
+#include "api/compat_workspace_handlers.h"
+#include "api/compat_workspace_json.h"
+#include "api/compat_workspace_terminal_int.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "service/known_keys.h"
+
+#define FIRST_FRAME_MS 30000
+#define FIRST_FRAME_MAX ((size_t) 4 << 20) /* as the body of a request: commands may be long */
+#define CLOSE_MS 5000
+#define SLOW_MS 3600000 /* who reads through a pager takes its time; who is gone is noticed by its silence */
+#define IDLE_MS 500     /* a command that takes longer does without the service meanwhile */
+#define SIZE_MAX_CELLS 10000
+
+/* ---- to the process ---- */
+
+static void check_input(struct terminal *terminal, int r, const struct err *err)
+{
+    if (r < 0 && !terminal->is_over)
+        terminal_give_up(terminal, WEBSOCKET_INTERNAL_ERROR, err->text);
+}
+
+/* The WebSocket is not read until it is taken, from now on: who sends faster than it is taken would fill our memory meanwhile. */
+static void type(struct terminal *terminal, const void *bytes, size_t len)
+{
+    struct err err = ERR_NONE;
+
+    check_input(terminal, terminal_input_add(&terminal->input, bytes, len, &err), &err);
+    websocket_pause(terminal->socket, !terminal_input_is_empty(&terminal->input));
+}
+
+static void end_input(struct terminal *terminal)
+{
+    struct err err = ERR_NONE;
+
+    check_input(terminal, terminal_input_end(&terminal->input, &err), &err);
+}
+
+/* ---- from the client ---- */
+
+/* As a shell has it, of a command that could not be started in a terminal. */
+static int exit_code_of(const struct err *err)
+{
+    if (!err->reason)
+        return 0;
+    return strcmp(err->reason, "COMMAND_NOT_FOUND") == 0 ? 127 : strcmp(err->reason, "COMMAND_NOT_EXECUTABLE") == 0 ? 126 : 0;
+}
+
+static int read_size(const json_t *object, int64_t *rows, int64_t *cols, struct err *err)
+{
+    int r = compat_get_int(object, "rows", 1, SIZE_MAX_CELLS, rows, err);
+
+    return r < 0 ? r : compat_get_int(object, "cols", 1, SIZE_MAX_CELLS, cols, err);
+}
+
+static void greet(struct terminal *terminal)
+{
+    autodone(process_info) struct process_info info = { 0 };
+    struct ws *ws = terminal->ws;
+    json_t *value = json_pack("{s:s, s:s}", "type", "started", "id", sandbox_terminal_name(terminal->link));
+
+    if (sandbox_process_find(ws->service, &ws->caller, ws->id, sandbox_terminal_name(terminal->link), &info, NULL) == 0)
+        json_object_set_new(value, "pid", json_integer(info.record.pid));
+    terminal_say(terminal, value);
+    terminal->input.link = terminal->link;
+    terminal->input.is_piped = terminal->is_piped;
+    terminal->began_ns = clock_now_ns();
+}
+
+static int attach(struct terminal *terminal, const char *which, struct err *err)
+{
+    struct ws *ws = terminal->ws;
+
+    /* Who comes back was away before, and may be again. */
+    terminal->keeps_alive = true;
+    return sandbox_terminal_attach(ws->service, &ws->caller, ws->id, which, &terminal->link, err);
+}
+
+static int open_new(struct terminal *terminal, const json_t *object, struct err *err)
+{
+    autodone(compat_command) struct compat_command command = { 0 };
+    int64_t rows = 24, cols = 80;
+    bool is_tty = true;
+    struct ws *ws = terminal->ws;
+    int r = compat_command_read(object, &command, err);
+
+    if (r == 0)
+        r = read_size(object, &rows, &cols, err);
+    if (r == 0)
+        r = compat_get_bool(object, "tty", &is_tty, err);
+    if (r == 0)
+        r = compat_get_duration(object, "timeout", &command.command.timeout_ns, err);
+    if (r < 0)
+        return r;
+    terminal->is_piped = command.command.is_piped = !is_tty;
+    if (!is_tty)
+        return sandbox_terminal_open(ws->service, &ws->caller, ws->id, &command.command, &terminal->link, err);
+    command.command.rows = (uint16_t) rows;
+    command.command.cols = (uint16_t) cols;
+    /* What a program needs to know to draw; unless told otherwise. */
+    if (!json_object_get(json_object_get(object, "env"), "TERM"))
+        pair_list_add(&command.env, "TERM", "xterm-256color");
+    return sandbox_terminal_open(ws->service, &ws->caller, ws->id, &command.command, &terminal->link, err);
+}
+
+static void begin(struct terminal *terminal, const json_t *object)
+{
+    static const char *const keys[] = { "command",      "args",           "allowNetwork",  "env",        "workingDir",
+                                        "sessionId",    "isolationLevel", "memoryLimitMB", "cpuTimeSec", "timeoutSec",
+                                        "maxProcesses", "maxOpenFiles",   "name",          "stdin",      "stdinEncoding",
+                                        "rows",         "cols",           "tty",           "timeout",    "binary",
+                                        "keepAlive",    "interactive",    "attach",        NULL };
+    struct err err = ERR_NONE;
+    const char *which = NULL;
+    bool wants_input = true;
+    int r = known_keys_check(object, keys, "the first message", &err);
+
+    if (r == 0)
+        r = compat_get_bool(object, "binary", &terminal->is_binary, &err);
+    if (r == 0)
+        r = compat_get_bool(object, "keepAlive", &terminal->keeps_alive, &err);
+    if (r == 0)
+        r = compat_get_bool(object, "interactive", &wants_input, &err);
+    if (r == 0)
+        r = compat_get_text(object, "attach", 0, &which, &err);
+    if (r == 0)
+        r = which ? attach(terminal, which, &err) : open_new(terminal, object, &err);
+    if (r < 0) {
+        terminal_complain_with(terminal, err.text, exit_code_of(&err));
+        terminal_hang_up(terminal, err.code == ERR_INVALID_ARGUMENT ? WEBSOCKET_POLICY : WEBSOCKET_INTERNAL_ERROR, err.text);
+        return;
+    }
+    websocket_set_message_max(terminal->socket, WEBSOCKET_MESSAGE_MAX);
+    greet(terminal);
+    if (terminal->is_piped && !wants_input)
+        sandbox_terminal_end_input(terminal->link);
+}
+
+static void resize(struct terminal *terminal, const json_t *object, struct err *err)
+{
+    int64_t rows = 24, cols = 80;
+
+    if (read_size(object, &rows, &cols, err) == 0)
+        sandbox_terminal_resize(terminal->link, (uint16_t) rows, (uint16_t) cols, err);
+}
+
+static void take_message(struct terminal *terminal, const json_t *object)
+{
+    struct err err = ERR_NONE;
+    const char *kind = "", *data = "";
+    size_t len = 0;
+
+    if (compat_get_text(object, "type", 0, &kind, &err) == 0 && strcmp(kind, "stdin") == 0) {
+        if (compat_get_text(object, "data", WEBSOCKET_MESSAGE_MAX, &data, &err) == 0)
+            len = strlen(data);
+        if (len > 0)
+            type(terminal, data, len);
+    } else if (strcmp(kind, "eof") == 0 && terminal->is_piped) {
+        end_input(terminal);
+    } else if (strcmp(kind, "resize") == 0 && !terminal->is_piped) {
+        resize(terminal, object, &err);
+    } else if (strcmp(kind, "ping") == 0) {
+        terminal_say(terminal, json_pack("{s:s}", "type", "pong"));
+    } else if (strcmp(kind, "detach") == 0 && !terminal->is_piped) {
+        terminal->is_over = terminal->is_detaching = true;
+        websocket_close(terminal->socket, WEBSOCKET_NORMAL, "detached");
+    } else if (err.code == ERR_OK) {
+        err_reject(&err, -EINVAL, kind,
+                   terminal->is_piped ? "is no type of a message; there are 'stdin', 'eof' and 'ping'"
+                                      : "is no type of a message; there are 'stdin', 'resize', 'ping' and 'detach'");
+    }
+    if (err.code != ERR_OK)
+        terminal_complain_with(terminal, err.text, 0);
+}
+
+/* NUL is something that people type (Ctrl-Space), and jansson refuses it in texts unless it is told to take it; such go as binary. */
+static int on_message(bool is_binary, const void *bytes, size_t len, void *cookie)
+{
+    struct terminal *terminal = cookie;
+    json_t *object;
+
+    if (terminal->is_over)
+        return -EPIPE;
+    if (is_binary && terminal->link) {
+        if (len > 0)
+            type(terminal, bytes, len);
+        return 0;
+    }
+    object = is_binary ? NULL : json_loadb(bytes, len, JSON_REJECT_DUPLICATES, NULL);
+    if (!json_is_object(object))
+        terminal_give_up(terminal, WEBSOCKET_POLICY, "a message is no JSON object");
+    else if (!terminal->link)
+        begin(terminal, object);
+    else
+        take_message(terminal, object);
+    json_decref(object);
+    return terminal->is_over ? -EPIPE : 0;
+}
+
+/* ---- from the process ---- */
+
+static void receive(struct terminal *terminal)
+{
+    struct err err = ERR_NONE;
+    struct terminal_event news;
+
+    if (sandbox_terminal_receive(terminal->link, &news, &err) < 0) {
+        terminal->has_ended = true;
+        terminal_give_up(terminal, WEBSOCKET_GOING_AWAY, err.text);
+        return;
+    }
+    if (news.kind == TERMINAL_OUTPUT) {
+        terminal_show(terminal, news.stream, news.bytes, news.len);
+    } else if (news.kind == TERMINAL_ENDED) {
+        terminal_show_end(terminal, &news);
+    } else if (news.kind == TERMINAL_TAKEN) {
+        check_input(terminal, terminal_input_taken(&terminal->input, &err), &err);
+    }
+}
+
+/* Once it runs, we have a connection to it and need nothing else: without a server, other commands can have the state meanwhile. */
+static int consider_idling(struct terminal *terminal, int timeout_ms)
+{
+    struct ws *ws = terminal->ws;
+    int64_t left_ms = terminal->began_ns / CLOCK_NS_PER_MS + IDLE_MS - clock_now_ns() / CLOCK_NS_PER_MS;
+
+    if (!terminal->link || terminal->is_idle)
+        return timeout_ms;
+    if (left_ms > 0)
+        return timeout_ms < left_ms ? timeout_ms : (int) left_ms;
+    terminal->is_idle = web_idle(ws->web);
+    if (terminal->is_idle)
+        ws->service = NULL;
+    terminal->began_ns = INT64_MAX / 2;
+    return timeout_ms;
+}
+
+void terminal_sync(struct terminal *terminal)
+{
+    struct ws *ws = terminal->ws;
+    struct caller caller = ws->caller;
+    struct err err = ERR_NONE;
+
+    caller.cancel_fd = -1;
+    if (!sandbox_terminal_syncs(terminal->link))
+        return;
+    if (terminal->is_idle && web_busy(ws->web, &err) < 0) {
+        log_warn("changes stay in the sandbox until its next command", LOG_STR("sandbox_id", ws->id),
+                 LOG_STR("error", err.text));
+        return;
+    }
+    ws->service = ws->api->service;
+    terminal->is_idle = false;
+    sandbox_terminal_sync(ws->service, &caller, ws->id, sandbox_terminal_name(terminal->link));
+}
+
+static void serve(struct terminal *terminal)
+{
+    struct websocket *socket = terminal->socket;
+    struct err err = ERR_NONE;
+    int64_t first_by_ns = clock_now_ns() + FIRST_FRAME_MS * CLOCK_NS_PER_MS;
+
+    while (!terminal->is_over) {
+        bool has_room = websocket_queued(socket) < WEBSOCKET_QUEUE_MAX / 2;
+        int timeout = consider_idling(terminal, websocket_timeout_ms(socket));
+
+        websocket_pause(socket, !terminal_input_is_empty(&terminal->input));
+        struct pollfd fds[] = {
+            { .fd = websocket_fd(socket), .events = websocket_events(socket) },
+            { .fd = has_room && terminal->link ? sandbox_terminal_fd(terminal->link) : -1, .events = POLLIN },
+            { .fd = terminal->ws->caller.cancel_fd, .events = POLLIN },
+            { .fd = terminal->link ? sandbox_terminal_input_fd(terminal->link) : -1, .events = POLLOUT },
+        };
+        if (!terminal->link && timeout > 1000)
+            timeout = 1000;
+        if (poll(fds, ARRAY_LEN(fds), timeout) < 0 && errno != EINTR)
+            return;
+        if (fds[2].revents)
+            return;
+        if (fds[3].revents)
+            check_input(terminal, terminal_input_feed(&terminal->input, &err), &err);
+        if (fds[1].revents)
+            receive(terminal);
+        if (websocket_work(socket, fds[0].revents) < 0)
+            return;
+        if (!terminal->link && !terminal->is_over && clock_now_ns() > first_by_ns)
+            terminal_give_up(terminal, WEBSOCKET_POLICY, "the first message did not come");
+    }
+}
+
+/* What nobody is attached to any more and nobody wanted to keep. A server that ends takes nothing with it. */
+static void leave(struct terminal *terminal)
+{
+    struct ws *ws = terminal->ws;
+
+    if (terminal->link && !terminal->has_ended && !terminal->keeps_alive && !terminal->is_detaching &&
+        !(ws->service && service_is_ending(ws->service))) {
+        sandbox_terminal_end(terminal->link, SANDBOX_GRACE_MS_DEFAULT);
+        terminal_sync(terminal);
+    }
+    sandbox_terminal_close(steal_ptr(&terminal->link));
+}
+
+int compat_terminal(struct ws *ws, struct err *err)
+{
+    struct terminal terminal = { .ws = ws };
+    const struct websocket_options options = { .message_max = FIRST_FRAME_MAX, .write_ms = SLOW_MS };
+    const char *which = web_query(ws->web, "attach");
+    struct websocket *socket = NULL;
+    int r = sandbox_check_active(ws->service, &ws->caller, ws->id, err);
+
+    if (r == 0)
+        r = compat_query_bool(ws, "binary", &terminal.is_binary, err);
+    if (r == 0 && which && *which)
+        r = attach(&terminal, which, err);
+    if (r == 0)
+        r = web_upgrade(ws->web, &options, on_message, &terminal, &socket, err);
+    if (r == -EPROTONOSUPPORT) {
+        ws->status = 426;
+        compat_hint(ws, "ask with a client that speaks WebSocket, version 13");
+    }
+    if (r == 0) {
+        terminal.socket = socket;
+        if (terminal.link) {
+            websocket_set_message_max(socket, WEBSOCKET_MESSAGE_MAX);
+            greet(&terminal);
+        }
+        serve(&terminal);
+        websocket_finish(socket, terminal.has_ended ? SLOW_MS : CLOSE_MS, ws->caller.cancel_fd);
+        web_hang_up(ws->web, socket);
+    }
+    leave(&terminal);
+    buf_done(&terminal.input.typed);
+    buf_done(&terminal.cut[0]);
+    buf_done(&terminal.cut[1]);
+    return r;
+}

@@ -1,0 +1,244 @@
+/* What tries an approval before it lands: which hooks there are, and running them. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "service/reviews_int.h"
+
+#define CHANGED_BYTES_MAX ((size_t) 32 << 10)
+
+/* ---- which ---- */
+
+/* What is short for a moment says nothing about the hooks. */
+static int refuse_config(int r, struct err *err)
+{
+    if (err->code == ERR_RESOURCE_EXHAUSTED)
+        return r;
+    err->code = ERR_FAILED_PRECONDITION;
+    return err_set_reason(err, r, "HOOKS_UNREADABLE");
+}
+
+static int add_server(const struct service *service, struct hook_list *list)
+{
+    for (size_t i = 0; i < service->hooks.count; i++) {
+        const struct hook *from = &service->hooks.items[i];
+        struct hook hook = *from;
+        size_t count = 0;
+
+        while (from->args[count])
+            count++;
+        hook.name = xdup(from->name);
+        hook.command = xdup(from->command);
+        hook.args = xalloc((count + 1) * sizeof(*hook.args));
+        for (size_t k = 0; k < count; k++)
+            hook.args[k] = xdup(from->args[k]);
+        vec_room(&list->items, &list->cap, list->count);
+        list->items[list->count++] = hook;
+    }
+    return 0;
+}
+
+/* The project's own file, not what the agent would make of it; and no link to another. */
+static int add_project(const struct review_lock *review_lock, struct hook_list *list, struct err *err)
+{
+    autodone(buf) struct buf text = BUF_EMPTY;
+    autofd int root = review_lock_open_root(review_lock, err);
+    int r = root < 0 ? root : file_read(root, HOOK_FILE, HOOK_FILE_BYTES_MAX, &text);
+
+    if (root < 0)
+        return r;
+    if (r == -ENOENT || r == -ENOTDIR)
+        return 0;
+    if (r < 0)
+        return refuse_config(err_errno(err, r, "reading the project's " HOOK_FILE), err);
+    r = hook_list_add_text(list, text.data, text.len, HOOK_PROJECT, HOOK_FILE, err);
+    return r < 0 ? refuse_config(r, err) : 0;
+}
+
+static int add_own(const struct sandbox_row *row, struct hook_list *list, struct err *err)
+{
+    json_t *behavior = json_loads(row->behavior ? row->behavior : "", 0, NULL);
+    const json_t *hooks = json_object_get(behavior, "hooks");
+    int r = hooks ? hook_list_add(list, hooks, HOOK_WORKSPACE, "behavior.hooks", err) : 0;
+
+    json_decref(behavior);
+    return r < 0 ? refuse_config(r, err) : 0;
+}
+
+static int load(const struct review_lock *review_lock, struct hook_list *list, struct err *err)
+{
+    int r = add_server(review_lock->service, list);
+
+    if (r == 0)
+        r = add_project(review_lock, list, err);
+    return r < 0 ? r : add_own(&review_lock->row, list, err);
+}
+
+int approval_run_take_hooks(struct approval_run *a, struct err *err)
+{
+    const struct review_lock *review_lock = a->review_lock;
+    int r;
+
+    if (a->request->is_dry && !a->request->runs_hooks)
+        return 0;
+    r = load(review_lock, &a->hooks, err);
+    if (r < 0 || a->hooks.count == 0)
+        return r;
+    if (!a->request->skips_hooks)
+        return hook_box_make(review_lock->service, &review_lock->row, review_lock->dir_fd, &a->box, err);
+    if (!review_lock->caller->is_admin && !review_lock->service->options.allows_no_verify)
+        return err_set_reason(err,
+                              err_set(err, ERR_PERMISSION_DENIED, -EPERM,
+                                      "only an administrator may approve without the hooks; nothing was applied"),
+                              "NO_VERIFY_REFUSED");
+    hook_list_done(&a->hooks);
+    return 0;
+}
+
+/* ---- what they are told ---- */
+
+struct told {
+    struct buf paths;   /* each ended by NUL, from the sandbox's root */
+    struct buf changed; /* by commas */
+    char **env;         /* owned, each too; ended by NULL */
+    size_t count;
+};
+
+static void told_done(struct told *told)
+{
+    for (char **one = told->env; one && *one; one++)
+        free(*one);
+    free(told->env);
+    buf_done(&told->paths);
+    buf_done(&told->changed);
+}
+
+/* A path with a comma or a line's end would be two, and is not told there; on standard input all of them are. */
+static bool fits(const char *path)
+{
+    for (; *path; path++)
+        if (*path == ',' || (unsigned char) *path < 0x20)
+            return false;
+    return true;
+}
+
+static void add_path(struct told *told, const char *path)
+{
+    told->count++;
+    buf_add(&told->paths, path, strlen(path) + 1);
+    if (!fits(path) || told->changed.len + strlen(path) > CHANGED_BYTES_MAX)
+        return;
+    if (told->changed.len > 0)
+        buf_add_char(&told->changed, ',');
+    buf_add_str(&told->changed, path);
+}
+
+static void tell_them(const struct approval_run *a, struct told *ret)
+{
+    const struct review_approved *out = a->out;
+
+    for (size_t i = 0; i < out->set.count; i++) {
+        enum review_verdict verdict = out->verdicts[i];
+
+        if (out->set.items[i].is_dir || (verdict != REVIEW_VERDICT_APPLIED && verdict != REVIEW_VERDICT_PARTLY))
+            continue;
+        add_path(ret, out->set.items[i].scope_path);
+        if (out->set.items[i].from)
+            add_path(ret, out->set.items[i].from->path);
+    }
+    ret->env = xalloc(6 * sizeof(*ret->env));
+    ret->env[0] = xprintf("SANDBOX_ID=%s", a->review_lock->row.id);
+    ret->env[1] = xprintf("SANDBOX_SCOPE_PATH=%s", a->review_lock->prefix);
+    ret->env[2] = xdup("SANDBOX_MERGED_DIR=/workspace");
+    ret->env[3] = xprintf("SANDBOX_CHANGE_COUNT=%zu", ret->count);
+    ret->env[4] = xprintf("SANDBOX_CHANGED_FILES=%s", ret->changed.data ? ret->changed.data : "");
+}
+
+/* ---- running ---- */
+
+static int run_all(struct approval_run *a, struct told *told, struct hook_results *results, struct err *err)
+{
+    bool stops = false;
+
+    for (size_t i = 0; i < a->hooks.count; i++) {
+        const struct hook *hook = &a->hooks.items[i];
+        struct hook_call call = { .hook = hook,
+                                  .env = (const char *const *) told->env,
+                                  .input = told->paths.data,
+                                  .input_len = told->paths.len,
+                                  .cancel_fd = a->caller->cancel_fd };
+        vec_room(&results->items, &results->cap, results->count);
+        struct hook_result *result = &results->items[results->count++];
+        *result = (struct hook_result){
+            .name = xdup(hook->name), .source = hook->source, .is_required = hook->is_required, .status = HOOK_NOT_RUN
+        };
+        int r = stops ? 0 : hook_box_run(&a->box, &call, result, err);
+        if (r < 0)
+            return r;
+        stops |= hook->is_required && result->status != HOOK_PASSED;
+    }
+    return 0;
+}
+
+static int refuse(const struct hook_results *results, struct err *err)
+{
+    for (size_t i = 0; i < results->count; i++) {
+        const struct hook_result *result = &results->items[i];
+
+        if (result->is_required && result->status != HOOK_PASSED)
+            return err_set_reason(err,
+                                  err_set(err, ERR_FAILED_PRECONDITION, -EPERM, "hook '%s' %s; nothing was applied",
+                                          result->name,
+                                          result->status == HOOK_TIMED_OUT ? "took too long"
+                                          : result->status == HOOK_ERROR   ? "could not be run"
+                                                                           : "failed"),
+                                  "HOOK_FAILED");
+    }
+    return 0;
+}
+
+json_t *review_hooks_brief(const struct hook_results *results)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < results->count; i++)
+        json_array_append_new(list,
+                              json_pack("{s:s, s:s, s:s, s:i}", "name", results->items[i].name, "source",
+                                        hook_source_name(results->items[i].source), "status",
+                                        hook_status_name(results->items[i].status), "exitCode", results->items[i].exit_code));
+    return list;
+}
+
+/* Nobody waits for us meanwhile: the sandbox goes on, and may be decided about by others. What was rehearsed is all that lands, so
+ * whatever they do is found out. */
+int approval_run_run_hooks(struct approval_run *a, struct sandbox_row *row, struct err *err)
+{
+    autodone(told) struct told told = { 0 };
+    struct hook_results results = { 0 };
+    int r;
+
+    tell_them(a, &told);
+    sandbox_row_done(row);
+    *row = a->review_lock->row;
+    a->review_lock->row = (struct sandbox_row){ 0 };
+    if (a->review_lock->starts_again)
+        sandbox_row_get(a->service->store, row->id, &a->review_lock->row, &(struct err){ 0 });
+    review_lock_done(a->review_lock);
+    r = run_all(a, &told, &results, err);
+    hook_box_done(&a->box);
+    hook_results_done(&a->out->hooks);
+    a->out->hooks = results;
+    if (r == 0)
+        r = refuse(&a->out->hooks, err);
+    if (r == 0 || !err->reason || strcmp(err->reason, "HOOK_FAILED") != 0)
+        return r;
+    json_t *details = json_pack("{s:o}", "hooks", review_hooks_brief(&a->out->hooks));
+    if (a->request->is_automatic)
+        json_object_set_new(details, "automatic", json_true());
+    sandbox_tell(a->service, a->caller, row, "sandbox_hook_failed", a->request->actor, details);
+    return r;
+}

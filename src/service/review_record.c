@@ -1,0 +1,520 @@
+/*
+ * What an approval or an undo owes when the project is written: rows of provenance, the status, an event. It is described by the follow-up in the
+ * record of the landing (review/apply_txn.h), which is the only journal:
+ *
+ *     1. the landing, with the follow-up in its journal, is all or nothing
+ *     2. what was taken whole leaves the delta
+ *     3. rows of provenance, the status
+ *     4. the record is closed
+ *
+ * Whoever takes the sandbox next (review_lock_begin()) finishes what a kill cut short: landings first, then 2 to 4 of each record that is not closed,
+ * the oldest first. Each of these steps may be repeated.
+ *
+ * The text of a follow-up: FORMAT, then "key\0value\0"... up to "end\0\0". Paths are any bytes. The first edition kept the same pairs, with
+ * the id of the landing, in the file `deciding` beside the delta.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fault.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "review/file_id.h"
+#include "service/events.h"
+#include "service/janitor.h"
+#include "service/review_commit.h"
+#include "service/reviews_int.h"
+#include "store/applied_change_row.h"
+
+#define FORMAT "agentfense-follow-up-1"
+#define FIRST_EDITION_FILE "deciding"
+#define BIT(name) SANDBOX_STATE_BIT(SANDBOX_STATE_##name)
+
+/* A database that takes nothing now does not make the decision undone: then it is in the log. */
+void review_tell(struct service *service, const struct caller *caller, const struct sandbox_row *row, const char *type,
+                 const char *claimed, json_t *details)
+{
+    sandbox_tell(service, caller, row, type, claimed, details);
+    events_flush(service);
+}
+
+/* ---- writing ---- */
+
+static void put(struct buf *out, const char *key, const char *value)
+{
+    buf_add(out, key, strlen(key) + 1);
+    buf_add(out, value, strlen(value) + 1);
+}
+
+static void put_row(struct buf *out, const char *kind, const struct file_change *change, const char *path)
+{
+    char hash[CHANGE_HASH_TEXT_MAX];
+    bool is_gone = strcmp(kind, "deleted") == 0;
+
+    shown_hash(change, hash);
+    autofree char *value = xprintf("%s %llu %o %s %s", kind, is_gone ? 0 : (unsigned long long) change->new_bytes,
+                                   is_gone ? 0 : (unsigned) change->new_mode, is_gone || !*hash ? "-" : hash, path);
+    put(out, "row", value);
+}
+
+static void put_rows(struct buf *out, const struct review_approved *approved)
+{
+    for (size_t i = 0; i < approved->set.count; i++) {
+        const struct file_change *change = &approved->set.items[i];
+        enum review_verdict verdict = approved->verdicts[i];
+
+        if (change->is_dir || (verdict != REVIEW_VERDICT_APPLIED && verdict != REVIEW_VERDICT_PARTLY))
+            continue;
+        if (change->kind == FILE_CHANGE_RENAMED) {
+            put_row(out, "added", change, change->scope_path);
+            put_row(out, "deleted", change, change->from->path);
+        } else {
+            put_row(out, file_change_kind_name(change->kind), change, change->scope_path);
+        }
+    }
+}
+
+void review_follow_up_write(const struct review_lock *review_lock, const struct review_follow_up *what,
+                            const struct review_approved *approved, struct buf *out)
+{
+    autofree char *by = caller_name(review_lock->caller);
+
+    buf_add(out, FORMAT, sizeof(FORMAT));
+    put(out, "actor", what->actor);
+    put(out, "by", by);
+    put(out, "automatic", what->is_automatic ? "1" : "");
+    put(out, "ends", what->ends ? "1" : "");
+    if (approved)
+        put_rows(out, approved);
+    put(out, "end", "");
+}
+
+/* ---- reading ---- */
+
+struct known {
+    const char *id, *actor, *by, *undoes; /* borrowed */
+    uint64_t version;                     /* of the codebase */
+    bool ends, is_automatic, is_whole;
+    const char **rows, **drops; /* owned arrays, borrowed items */
+    size_t row_count, row_cap, drop_count, drop_cap;
+};
+
+#define KNOWN_NONE ((struct known){ .id = "", .actor = "", .by = "", .undoes = "" })
+
+static void known_done(struct known *known)
+{
+    free(known->rows);
+    free(known->drops);
+}
+
+static void known_add_drop(struct known *known, const char *path)
+{
+    vec_room(&known->drops, &known->drop_cap, known->drop_count);
+    known->drops[known->drop_count++] = path;
+}
+
+static void known_take(struct known *known, const char *key, const char *value)
+{
+    if (strcmp(key, "id") == 0) {
+        known->id = value;
+    } else if (strcmp(key, "actor") == 0) {
+        known->actor = value;
+    } else if (strcmp(key, "by") == 0) {
+        known->by = value;
+    } else if (strcmp(key, "automatic") == 0) {
+        known->is_automatic = *value;
+    } else if (strcmp(key, "undoes") == 0) {
+        known->undoes = value;
+    } else if (strcmp(key, "ends") == 0) {
+        known->ends = *value;
+    } else if (strcmp(key, "end") == 0) {
+        known->is_whole = true;
+    } else if (strcmp(key, "row") == 0) {
+        vec_room(&known->rows, &known->row_cap, known->row_count);
+        known->rows[known->row_count++] = value;
+    } else if (strcmp(key, "drop") == 0) {
+        known_add_drop(known, value);
+    }
+}
+
+/* From `at` on. The buffer ends with a NUL that is not counted. */
+static void known_parse(const struct buf *text, size_t at, struct known *known)
+{
+    while (at < text->len) {
+        const char *key = text->data + at;
+        at += strnlen(key, text->len - at) + 1;
+        if (at >= text->len)
+            return;
+        const char *value = text->data + at;
+        size_t len = strnlen(value, text->len - at);
+        if (at + len >= text->len)
+            return;
+        known_take(known, key, value);
+        at += len + 1;
+    }
+}
+
+/* Borrows from both. */
+static int known_read(const char *id, const struct apply_txn_record *record, struct known *known, struct err *err)
+{
+    const struct buf *text = &record->follow_up;
+
+    if (text->len >= sizeof(FORMAT) && memcmp(text->data, FORMAT, sizeof(FORMAT)) == 0)
+        known_parse(text, sizeof(FORMAT), known);
+    known->id = id;
+    known->undoes = record->undoes;
+    known->version = record->version;
+    for (size_t at = 0; at < record->drops.len; at += strlen(record->drops.data + at) + 1)
+        known_add_drop(known, record->drops.data + at);
+    return known->is_whole ? 0 : err_set(err, ERR_DATA_LOSS, -EBADMSG, "what approval '%s' still owes is not readable", id);
+}
+
+/* ---- provenance ---- */
+
+/* The database takes UTF-8. */
+static char *as_text(char *path)
+{
+    autodone(buf) struct buf escaped = BUF_EMPTY;
+    json_t *probe = json_string(path);
+
+    if (probe) {
+        json_decref(probe);
+        return path;
+    }
+    buf_add_escaped(&escaped, path, strlen(path));
+    free(path);
+    return buf_dup_take(&escaped);
+}
+
+/* The path in the sandbox, borrowed from the line; NULL: the line is none of ours. */
+static const char *make_row(const struct review_lock *review_lock, const struct known *known, const char *line,
+                            struct applied_change_row *ret)
+{
+    const struct sandbox_row *box = &review_lock->row;
+    unsigned long long size = 0;
+    unsigned mode = 0;
+    char kind[16], hash[CHANGE_HASH_TEXT_MAX], id[FILE_ID_LEN + 1];
+    int at = 0;
+
+    if (sscanf(line, "%15s %llu %o %64s %n", kind, &size, &mode, hash, &at) < 4 || at == 0)
+        return NULL;
+    autofree char *name = xprintf("%s:%s", known->id, line + at);
+    if (file_id_make(box->id, name, id) < 0)
+        return NULL;
+    *ret = (struct applied_change_row){
+        .id = xdup(id),
+        .approval_id = xdup(known->id),
+        .sandbox_id = xdup(box->id),
+        .owner_id = xdup(box->owner_id),
+        .host_id = xdup(box->host_id),
+        .creator = xdup(box->creator),
+        .creator_type = xdup(box->creator_type),
+        .actor = xdup(*known->actor ? known->actor
+                      : *known->by  ? known->by
+                                    : box->owner_id),
+        .relative_path = as_text(review_lock_project_path(review_lock->prefix, line + at)),
+        .file_path = as_text(xprintf("%s/%s", strcmp(box->scope_path, "/") == 0 ? "" : box->scope_path, line + at)),
+        .project_root = xdup(review_lock->codebase ? codebase_id(review_lock->codebase) : box->project_root),
+        .change_type = xdup(kind),
+        .size_bytes = (int64_t) size,
+        .mode = (int64_t) mode,
+        .content_hash = xdup(strcmp(hash, "-") == 0 ? "" : hash),
+        .applied_ns = clock_wall_ns(),
+        .commit_hash = xdup(""),
+        .commit_message = xdup(""),
+    };
+    /* A version is as good as a commit: nothing of it is pending. */
+    if (review_lock->codebase) {
+        free(ret->commit_hash);
+        ret->commit_hash = xprintf("version %" PRIu64, known->version);
+        ret->committed_ns = ret->applied_ns;
+    }
+    return line + at;
+}
+
+static int insert_rows(struct review_lock *review_lock, const struct known *known, char ***ret_ids, struct err *err)
+{
+    struct applied_change_rows rows = { .rows = xalloc((known->row_count + 1) * sizeof(*rows.rows)) };
+    autofree const char **paths = xalloc((known->row_count + 1) * sizeof(*paths));
+    int r = 0;
+
+    for (size_t i = 0; i < known->row_count; i++) {
+        const char *path = make_row(review_lock, known, known->rows[i], &rows.rows[rows.count]);
+        if (path)
+            paths[rows.count++] = path;
+    }
+    /* Before the rows: whoever finds one finds this. */
+    if (!review_lock->codebase)
+        review_contributions_keep(review_lock, known->id, rows.rows, paths, rows.count);
+    if (rows.count > 0)
+        r = applied_change_row_insert(review_lock->service->store, rows.rows, rows.count, err);
+    if (r == 0 && ret_ids) {
+        *ret_ids = xalloc((rows.count + 1) * sizeof(**ret_ids));
+        for (size_t i = 0; i < rows.count; i++)
+            (*ret_ids)[i] = xdup(rows.rows[i].id);
+    }
+    applied_change_rows_done(&rows);
+    return r < 0 ? r : 0;
+}
+
+/* ---- finishing ---- */
+
+int review_end(struct review_lock *review_lock, struct err *err)
+{
+    int r = review_lock_halt(review_lock, err);
+
+    if (r == 0 && sandbox_row_state(&review_lock->row) != SANDBOX_STATE_APPROVED)
+        r = life_decide(review_lock->service, &review_lock->row, SANDBOX_DECISION_APPROVED, err);
+    if (r == 0)
+        sandboxes_totals(review_lock->service)->approved++;
+    return r;
+}
+
+/* What it took back is a change again: whoever has it can go on. If others have reserved its paths meanwhile, that has to wait until
+ * somebody restores it; the project is what it was in either case. */
+static int reopen_workspace(struct review_lock *review_lock, struct err *err)
+{
+    int r = review_reopen(review_lock, NULL, err);
+
+    if (r != -EBUSY && r != -EDQUOT)
+        return r;
+    log_info("a sandbox stays approved although its approval was undone", LOG_STR("sandbox_id", review_lock->row.id),
+             LOG_STR("error", err->text));
+    *err = ERR_NONE;
+    return 0;
+}
+
+static int do_owed(struct review_lock *review_lock, const struct known *known, char ***ret_ids, struct err *err)
+{
+    int r = insert_rows(review_lock, known, ret_ids, err);
+
+    review_lock_tell_version(review_lock);
+    if (r == 0 && *known->undoes)
+        r = applied_change_row_undo(review_lock->service->store, known->undoes, clock_wall_ns(), err);
+    fault("review_noted");
+    if (r >= 0 && known->ends)
+        r = review_end(review_lock, err);
+    else if (r >= 0 && *known->undoes && sandbox_row_state(&review_lock->row) == SANDBOX_STATE_APPROVED)
+        r = reopen_workspace(review_lock, err);
+    fault("review_ended");
+    if (r >= 0 && !*known->undoes)
+        sandboxes_totals(review_lock->service)->patches++;
+    return r < 0 ? r : 0;
+}
+
+struct finishing {
+    struct review_lock *review_lock;
+    const char *id; /* of the landing that was just made */
+    bool only_rows, is_found;
+    char ***ret_ids;
+};
+
+/* One that is older comes first: an undo of it, say, would find none of its rows. */
+static int finish_this(const char *id, const struct apply_txn_record *record, void *cookie, struct err *err)
+{
+    struct finishing *f = cookie;
+    autodone(known) struct known known = KNOWN_NONE;
+    int r = 0;
+
+    if (strcmp(id, f->id) != 0 && !f->is_found)
+        return err_set(err, ERR_UNAVAILABLE, -EAGAIN, "approval '%s' before it could not be noted yet", id);
+    if (f->is_found)
+        return 0;
+    f->is_found = true;
+    r = known_read(id, record, &known, err);
+    if (r == 0)
+        r = f->only_rows ? insert_rows(f->review_lock, &known, f->ret_ids, err)
+                         : do_owed(f->review_lock, &known, f->ret_ids, err);
+    return r == 0 && !f->only_rows ? approve_close(f->review_lock->delta_path, id, err) : r;
+}
+
+static int finish_landing(struct finishing *f, struct err *err)
+{
+    int r = approve_each_follow_up(f->review_lock->delta_path, finish_this, f, err);
+
+    return r < 0 || f->is_found ? r : err_set(err, ERR_UNAVAILABLE, -EAGAIN, "tidying up after it is not over yet");
+}
+
+int review_record_finish(struct review_lock *review_lock, const char *approval_id, char ***ret_ids, struct err *err)
+{
+    return finish_landing(&(struct finishing){ .review_lock = review_lock, .id = approval_id, .ret_ids = ret_ids }, err);
+}
+
+int review_record_note(struct review_lock *review_lock, const char *approval_id, char ***ret_ids, struct err *err)
+{
+    return finish_landing(
+        &(struct finishing){ .review_lock = review_lock, .id = approval_id, .only_rows = true, .ret_ids = ret_ids }, err);
+}
+
+/* ---- after a kill ---- */
+
+/* Of one that goes on with what it has, it stays; that it is no change was noted with the landing. A copy that cannot be held is left on its old
+ * ground: at worst that is a conflict later. */
+static int release_again(struct review_lock *review_lock, const struct fence_revert *drops, size_t count, struct err *err)
+{
+    if (review_lock_can_drop(review_lock))
+        return review_lock_release(review_lock, drops, count, err);
+    if (review_lock_is_copy(review_lock) && review_lock_is_calm(review_lock))
+        return review_lock_stand(review_lock, drops, count, err);
+    return review_lock_release(review_lock, NULL, 0, err);
+}
+
+/* Only what nobody has changed since. */
+static int drop_again(struct review_lock *review_lock, const struct known *known, struct err *err)
+{
+    autodone(change_set) struct change_set set = CHANGE_SET_EMPTY;
+    autofree struct fence_revert *drops = xalloc((known->drop_count + 1) * sizeof(*drops));
+    size_t count = 0;
+    int r = known->drop_count
+                ? change_set_load(review_lock->delta_path, &(struct change_set_options){ .without_renames = true }, &set, err)
+                : 0;
+
+    if (r < 0)
+        return r;
+    for (size_t i = 0; i < known->drop_count; i++)
+        if (!change_set_find_scoped(&set, known->drops[i] + 1))
+            drops[count++] = (struct fence_revert){ .path = known->drops[i], .replace_fd = -1 };
+    return release_again(review_lock, drops, count, err);
+}
+
+static int do_owed_after_kill(struct review_lock *review_lock, const struct known *known, struct err *err)
+{
+    int r = review_lock_try(review_lock, err);
+
+    if (r == 0 && !known->ends)
+        r = drop_again(review_lock, known, err);
+    return r < 0 ? r : do_owed(review_lock, known, NULL, err);
+}
+
+/* By whoever decided it, not by whoever comes first now. */
+static void tell_recovered(struct review_lock *review_lock, const struct known *known)
+{
+    json_t *details = json_pack("{s:s, s:b}", "approvalId", known->id, "recovered", 1);
+
+    if (known->is_automatic)
+        json_object_set_new(details, "automatic", json_true());
+    review_tell(review_lock->service, &(struct caller){ .owner = strcmp(known->by, CALLER_SYSTEM) == 0 ? "" : known->by },
+                &review_lock->row,
+                *known->undoes ? "sandbox_undone"
+                : known->ends  ? "sandbox_approved"
+                               : "sandbox_partial_approved",
+                known->actor, details);
+    log_info("what was being applied is applied", LOG_STR("sandbox_id", review_lock->row.id),
+             LOG_STR("approval_id", known->id));
+}
+
+static int recover_follow_up(const char *id, const struct apply_txn_record *record, void *cookie, struct err *err)
+{
+    struct review_lock *review_lock = cookie;
+    autodone(known) struct known known = KNOWN_NONE;
+    int r = known_read(id, record, &known, err);
+
+    if (r == 0)
+        r = do_owed_after_kill(review_lock, &known, err);
+    /* What cannot be read now cannot be read later either: that was reported. */
+    if (r == -EBADMSG)
+        review_record_left(review_lock, err);
+    if (r == 0 || r == -EBADMSG)
+        r = approve_close(review_lock->delta_path, id, err);
+    if (r == 0 && known.is_whole)
+        tell_recovered(review_lock, &known);
+    return r;
+}
+
+static int recover_landings(struct review_lock *review_lock, struct err *err)
+{
+    int r = approve_has_unfinished(review_lock->delta_path, err);
+
+    if (r <= 0)
+        return r;
+    r = review_lock_try(review_lock, err);
+    if (r == 0)
+        r = approve_recover(review_lock->delta_path, review_lock_is_locked(review_lock), review_lock_lands_in(review_lock),
+                            err);
+    return r < 0 ? r : approve_each_follow_up(review_lock->delta_path, recover_follow_up, review_lock, err);
+}
+
+/* What a server of the first edition was doing when it was killed. Its landings owe nothing by themselves. */
+static int recover_first_edition(struct review_lock *review_lock, struct err *err)
+{
+    autodone(known) struct known known = KNOWN_NONE;
+    autodone(buf) struct buf text = BUF_EMPTY;
+    int r = file_read(review_lock->dir_fd, FIRST_EDITION_FILE, APPLY_TXN_FOLLOW_UP_MAX, &text);
+
+    if (r < 0)
+        return r == -ENOENT ? 0 : err_errno(err, r, "reading what was being done");
+    known_parse(&text, 0, &known);
+    if (!known.is_whole || !id_is_valid(APPLY_TXN_ID_PREFIX, known.id)) {
+        err_set(err, ERR_DATA_LOSS, -EBADMSG, "what was being done is not readable any more");
+        review_record_left(review_lock, err);
+        *err = ERR_NONE;
+    } else {
+        r = review_lock_try(review_lock, err);
+        if (r == 0)
+            r = approve_recover(review_lock->delta_path, review_lock_is_locked(review_lock), review_lock_lands_in(review_lock),
+                                err);
+        if (r == 0)
+            r = approve_was_done(review_lock->delta_path, known.id, err);
+        bool was_done = r > 0;
+        if (was_done)
+            r = do_owed_after_kill(review_lock, &known, err);
+        if (r < 0)
+            return r;
+        if (was_done)
+            tell_recovered(review_lock, &known);
+    }
+    return unlinkat(review_lock->dir_fd, FIRST_EDITION_FILE, 0) < 0 ? err_errno(err, -errno, "removing what was done") : 0;
+}
+
+void review_record_left(const struct review_lock *review_lock, const struct err *why)
+{
+    log_warn("what was being applied could not be finished", LOG_STR("sandbox_id", review_lock->row.id),
+             LOG_STR("error", why->text));
+    if (err_is_transient(why))
+        janitor_doubt(review_lock->service);
+}
+
+void review_record_recover(struct review_lock *review_lock)
+{
+    struct err err = ERR_NONE;
+    int r = recover_first_edition(review_lock, &err);
+
+    if (r == 0)
+        r = recover_landings(review_lock, &err);
+    if (r < 0)
+        review_record_left(review_lock, &err);
+}
+
+static int recover_one(const char *name, int dir_fd, void *cookie)
+{
+    static const struct caller system = { .owner = "", .is_admin = true, .cancel_fd = -1 };
+    struct service *service = cookie;
+    autodone(review_lock) struct review_lock review_lock = REVIEW_LOCK_NONE;
+    struct err err = ERR_NONE;
+
+    if (!sandbox_id_is_valid(name))
+        return 0;
+    autofree char *delta_path = sandboxes_path(service, name, "delta");
+    if (faccessat(dir_fd, FIRST_EDITION_FILE, F_OK, AT_SYMLINK_NOFOLLOW) < 0 && approve_has_unfinished(delta_path, &err) == 0)
+        return 0;
+    err = ERR_NONE;
+    if (review_lock_begin(service, &system, name, 0, BIT(ACTIVE) | BIT(STOPPED) | BIT(APPROVED), "recovered", &review_lock,
+                          &err) < 0)
+        log_warn("what was being applied is not looked at", LOG_STR("sandbox_id", name), LOG_STR("error", err.text));
+    return 0;
+}
+
+void reviews_recover(struct service *service)
+{
+    struct err err = ERR_NONE;
+
+    if (state_dir_each(&service->state_dir, recover_one, service, &err) < 0)
+        log_warn("approvals that were cut short are not looked at", LOG_STR("error", err.text));
+}

@@ -1,0 +1,34 @@
+/*
+ * By what a workspace's changes are kept apart from its directory: "fence" (rules are checked), "overlayfs" and "copy" (nothing is). A
+ * workspace keeps the one it was made with.
+ */
+#pragma once
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "wire/driver_trial.h"
+
+struct service;
+
+#define SANDBOX_DRIVER "fence" /* of those who ask for none */
+#define SANDBOX_DRIVER_MAX 16
+
+/* What was found out about them, the last time somebody wanted to know. */
+struct sandbox_drivers {
+    pthread_mutex_t lock;
+    int64_t tried_ns; /* monotonic clock; 0: not yet. Guarded by `lock`, as what was found */
+    struct driver_trial trials[DRIVER_TRIAL_COUNT];
+};
+
+/* Whether this host has what it needs; tried by doing it, not long ago. */
+void sandbox_driver_try(struct service *service, const char *name, struct driver_trial *ret);
+
+/* "" is what was preferred, "auto" the first that works. NULL: there is no such driver. A literal. `ret_reason`, if not NULL, says why it was chosen. */
+const char *sandbox_driver_choose(struct service *service, const char *wanted, char ret_reason[DRIVER_TRIAL_REASON_MAX]);
+
+/* What workspaces get whose makers do not say, from now on; kept. */
+int sandbox_driver_prefer(struct service *service, const char *name, struct err *err);
+void sandbox_driver_preferred(struct service *service, char ret[SANDBOX_DRIVER_MAX]);

@@ -1,0 +1,125 @@
+/* Logs of processes in workspaces, read while the supervisor writes them. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/mem.h"
+#include "sandbox/state_dir.h"
+#include "service/sandbox_care.h"
+#include "service/sandbox_reach.h"
+#include "service/sandbox_run_int.h"
+#include "service/service_int.h"
+
+#define BLOCK ((size_t) 64 << 10)
+#define READ_TRIES 8
+
+void sandbox_log_done(struct sandbox_log *log)
+{
+    cleanup_fd(&log->dir_fd);
+    cleanup_fd(&log->sandbox_fd);
+    free(log->path);
+    process_info_done(&log->process);
+    *log = SANDBOX_LOG_NONE;
+}
+
+static void set_path(const struct service *service, const char *id, struct sandbox_log *log)
+{
+    char file[PROCESS_LOG_NAME_MAX];
+
+    process_log_name(log->process.record.name, log->log.starts[log->log.count - 1], file);
+    autofree char *in_sandbox = xprintf(PROCESS_DIR "/%s", file);
+    log->path = sandboxes_path(service, id, in_sandbox);
+}
+
+int sandbox_log_open(struct service *service, const struct caller *caller, const char *id, const char *which,
+                     struct sandbox_log *ret, struct err *err)
+{
+    autodone(sandbox_log) struct sandbox_log log = SANDBOX_LOG_NONE;
+    int r = sandbox_process_find(service, caller, id, which, &log.process, err);
+
+    if (r == 0)
+        r = sandbox_reach_dir(service, caller, id, &log.sandbox_fd, err);
+    if (r < 0)
+        return r;
+    log.dir_fd = process_dir_open(log.sandbox_fd, false);
+    r = log.dir_fd < 0 ? log.dir_fd : process_log_find(log.dir_fd, log.process.record.name, &log.log);
+    if (r < 0)
+        return err_set(err, ERR_NOT_FOUND, r, "process '%s' has no log", which);
+    set_path(service, id, &log);
+    *ret = log;
+    log = SANDBOX_LOG_NONE;
+    return 0;
+}
+
+/* First whether it runs, then what there is: what it printed last is not missed. */
+int sandbox_log_refresh(struct sandbox_log *log)
+{
+    struct process_record record;
+    bool lives = sandbox_dir_is_running(log->sandbox_fd);
+    int r = process_record_load(log->dir_fd, log->process.record.name, &record);
+
+    if (r < 0)
+        return r;
+    log->process.is_running = lives && record.stopped_ns == 0;
+    process_record_done(&log->process.record);
+    log->process.record = record;
+    return process_log_find(log->dir_fd, record.name, &log->log);
+}
+
+int sandbox_log_read(struct sandbox_log *log, uint64_t offset, size_t max, struct buf *out, struct err *err)
+{
+    autofree char *block = xalloc(BLOCK);
+    size_t before = out->len;
+
+    offset = offset < log->log.first ? log->log.first : offset;
+    while (out->len - before < max && offset < log->log.end) {
+        size_t left = max - (out->len - before);
+        ssize_t n =
+            process_log_read(log->dir_fd, log->process.record.name, &log->log, offset, block, left < BLOCK ? left : BLOCK);
+
+        /* The oldest file has gone meanwhile: there is nothing before what there is. */
+        if (n == -ENOENT) {
+            n = process_log_find(log->dir_fd, log->process.record.name, &log->log);
+            if (n == 0 && offset >= log->log.first)
+                n = -EIO;
+            offset = log->log.first;
+            if (n == 0)
+                continue;
+        }
+        if (n < 0)
+            return err_errno(err, (int) n, "reading a log");
+        if (n == 0)
+            break;
+        buf_add(out, block, (size_t) n);
+        offset += (uint64_t) n;
+    }
+    return 0;
+}
+
+int sandbox_log_tail(struct sandbox_log *log, uint64_t lines, uint64_t *ret_offset, struct err *err)
+{
+    uint64_t at = log->log.end, found = 0;
+
+    /* Backwards, block by block. The end of the very last line begins no line. */
+    while (at > log->log.first && lines > 0) {
+        autodone(buf) struct buf block = BUF_EMPTY;
+        uint64_t from = at - log->log.first > BLOCK ? at - BLOCK : log->log.first;
+        int r = sandbox_log_read(log, from, (size_t) (at - from), &block, err);
+
+        if (r < 0)
+            return r;
+        for (size_t i = block.len; i > 0; i--) {
+            if (block.data[i - 1] != '\n' || from + i == log->log.end)
+                continue;
+            if (++found == lines) {
+                *ret_offset = from + i;
+                return 0;
+            }
+        }
+        at = from;
+    }
+    *ret_offset = lines > 0 ? log->log.first : log->log.end;
+    return 0;
+}
