@@ -73,8 +73,8 @@ void buf_addf(struct buf *b, const char *fmt, ...)
     b->len += (size_t) n;
 }
 
-/* Characters that are valid but make a line read differently from what it says: C1 controls, the bidi controls
- * (CVE-2021-42574), zero-width joiners and line separators, byte order marks. */
+/* Valid characters that make a line look different from its content: C1 controls, bidi controls (CVE-2021-42574), zero-width
+ * joiners, line separators and byte order marks. */
 static bool is_misleading_character(uint32_t cp)
 {
     return (cp >= 0x80 && cp < 0xA0) || (cp >= 0x200B && cp <= 0x200F) || (cp >= 0x2028 && cp <= 0x202E) ||
@@ -117,7 +117,7 @@ void buf_add_excerpt(struct buf *b, const void *bytes, size_t len)
     size_t cut = 0;
     uint32_t cp;
 
-    /* Half a character would be shown as bytes that the text does not have. */
+    /* Cutting inside a character would show bytes that the text does not contain. */
     while (cut < len && cut < EXCERPT_LEN) {
         size_t n = utf8_decode(s + cut, len - cut, &cp);
         cut += n ? n : 1;

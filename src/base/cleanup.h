@@ -1,12 +1,13 @@
 /*
- * Ownership of locals, said in their declaration.
+ * Ownership of local variables, visible in their declaration.
  *
  *     autofree char *name = NULL;
  *     autofd int fd = -1;
  *     autoptr(ruleset) rules = NULL;
  *
- * What a local owns is released when it goes out of scope. Ownership leaves only through steal_ptr() and steal_fd(), which
- * empty the local. A type joins in with DEFINE_AUTOPTR(type, destructor) beside its declaration; its destructor accepts NULL.
+ * When such a variable goes out of scope, its object is released. Only steal_ptr() and steal_fd() transfer ownership; they
+ * reset the variable. A type gets its autoptr() from DEFINE_AUTOPTR(type, destructor) beside its declaration; the destructor
+ * must accept NULL.
  */
 #pragma once
 
@@ -27,7 +28,7 @@
     }                                                                                                                          \
     struct type
 
-/* For objects that live in the caller's memory (init/done): autodone(buf) struct buf out = BUF_EMPTY; */
+/* For objects in the caller's memory (init/done): autodone(buf) struct buf out = BUF_EMPTY; */
 #define autodone(type) __attribute__((cleanup(type##_done)))
 
 static inline void cleanup_free(void *p)
@@ -37,7 +38,7 @@ static inline void cleanup_free(void *p)
 
 static inline void cleanup_fd(int *fd)
 {
-    /* A destructor must not change the errno that the function it ends is about to report. */
+    /* A destructor must not change the errno that the enclosing function is about to report. */
     if (*fd >= 0) {
         int saved = errno;
         close(*fd);

@@ -17,7 +17,7 @@ static int64_t read_clock(clockid_t which)
 {
     struct timespec t;
 
-    /* Fails only for a clock that does not exist, which these two do since Linux 2.6. */
+    /* clock_gettime() fails only for unknown clocks, and Linux has had these two since 2.6. */
     if (clock_gettime(which, &t) < 0)
         abort();
     return (int64_t) t.tv_sec * CLOCK_NS_PER_SEC + t.tv_nsec;
@@ -54,7 +54,7 @@ static int fewest_digits(long ns)
     return ns % 1000 == 0 ? 6 : 9;
 }
 
-/* Writes ".678", or nothing for no digits. */
+/* Writes ".678", or "" without digits. */
 static void format_fraction(long ns, int digits, char out[11])
 {
     char all[16];
@@ -85,7 +85,7 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* Exactly `count` digits followed by the character `then` (0 for any). */
+/* Parses exactly `count` digits, followed by the character `then` unless that is 0. */
 static bool clock_parse_number(const char **at, int count, char then, int *ret)
 {
     int value = 0;
@@ -101,7 +101,7 @@ static bool clock_parse_number(const char **at, int count, char then, int *ret)
     return true;
 }
 
-/* ".5" or nothing, as nanoseconds. */
+/* Parses ".5" or nothing, and returns nanoseconds. */
 static bool clock_parse_fraction(const char **at, long *ret_ns)
 {
     long ns = 0, each = CLOCK_NS_PER_SEC / 10;
@@ -199,7 +199,7 @@ static const struct unit {
 
 #define SECONDS (&units[2])
 
-/* The unit spelled by all letters at `at`, so that the "m" of "ms" is not a minute. */
+/* Matches the unit against all letters at `at`, so that the "m" of "ms" is not taken for a minute. */
 static const struct unit *clock_parse_unit(const char **at)
 {
     size_t len = strspn(*at, "hmsnu");
@@ -212,7 +212,7 @@ static const struct unit *clock_parse_unit(const char **at)
     return NULL;
 }
 
-/* -ERANGE when the number is too large to hold. */
+/* Returns -ERANGE if the number does not fit. */
 static int clock_parse_whole(const char **at, int64_t *ret)
 {
     int64_t value = 0;
@@ -226,7 +226,7 @@ static int clock_parse_whole(const char **at, int64_t *ret)
     return 0;
 }
 
-/* The fraction is in billionths of a unit; one that is no whole number of nanoseconds is refused rather than rounded. */
+/* `billionths` is the fraction of a unit. A fraction that is not a whole number of nanoseconds is refused, not rounded. */
 static int add_span(int64_t *sum, int64_t whole, long billionths, const struct unit *unit)
 {
     int64_t span, part;
@@ -234,7 +234,7 @@ static int add_span(int64_t *sum, int64_t whole, long billionths, const struct u
     if (__builtin_mul_overflow(whole, unit->ns, &span))
         return -ERANGE;
     if (billionths) {
-        /* Largest product: 3.6e12 * 1e9, more than 64 bits hold. */
+        /* The largest product is 3.6e12 * 1e9, which needs more than 64 bits. */
         __int128 product = (__int128) billionths * unit->ns;
 
         if (product % CLOCK_NS_PER_SEC != 0)
@@ -246,7 +246,7 @@ static int add_span(int64_t *sum, int64_t whole, long billionths, const struct u
     return __builtin_add_overflow(*sum, span, sum) ? -ERANGE : 0;
 }
 
-/* "1.5s" of "1.5s200ms"; only units smaller than `*before` may follow it. */
+/* Parses one part, such as the "1.5s" of "1.5s200ms". Its unit must be smaller than `*before`. */
 static int clock_parse_span(const char **at, const struct unit **before, int64_t *sum)
 {
     const struct unit *unit;
@@ -296,7 +296,7 @@ int clock_parse_duration(const char *s, int64_t *ret_ns, struct err *err)
 
 void clock_format_duration(int64_t ns, char out[CLOCK_TEXT_MAX])
 {
-    /* The magnitude of INT64_MIN only exists unsigned. */
+    /* The magnitude of INT64_MIN fits only an unsigned type. */
     uint64_t magnitude = ns < 0 ? 0 - (uint64_t) ns : (uint64_t) ns;
     char fraction[11];
 

@@ -1,15 +1,15 @@
 /*
- * What a coverage build has counted is written by exit(). Who ends without it says so first, by this.
+ * A coverage build writes its counters in exit(). A program that ends in another way calls these first.
  */
 #pragma once
 
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* coverage_execve() is for a child that shares its parent's memory. The compiler makes every other execve() save what was counted, which
- * is done once: the parent would save nothing of what it does afterwards. */
+/* coverage_execve() is for a child that shares its parent's memory. The compiler turns every other execve() into one that saves
+ * the counters first. That happens only once per process, so the parent would lose everything it counts afterwards. */
 #ifdef AGENTFENSE_COVERAGE
-void __gcov_dump(void); /* of gcc's run-time, which has no header for it */
+void __gcov_dump(void); /* part of gcc's run-time, which declares it in no header */
 #define coverage_save() __gcov_dump()
 #define coverage_execve(path, argv, envp) syscall(SYS_execve, path, argv, envp)
 #else
@@ -17,7 +17,7 @@ void __gcov_dump(void); /* of gcc's run-time, which has no header for it */
 #define coverage_execve(path, argv, envp) execve(path, argv, envp)
 #endif
 
-/* _exit(), and what is counted while the code is found out counts too. */
+/* _exit() that saves the counters first. */
 #define coverage_exit(code)                                                                                                    \
     do {                                                                                                                       \
         int coverage_code = (code);                                                                                            \

@@ -38,7 +38,7 @@ int dir_identity_read(int fd, struct dir_identity *ret)
     if (fstat(fd, &st) < 0 || fstatfs(fd, &fs) < 0)
         return -errno;
     *ret = (struct dir_identity){ .dev = (uint64_t) st.st_dev, .ino = (uint64_t) st.st_ino, .boot = boot };
-    /* The first change to a directory of an overlayfs makes it anew in the upper layer: there it was born another time. */
+    /* overlayfs copies a directory up on its first change, which gives it another birth time. */
     if (fs.f_type != OVERLAYFS_MAGIC && statx(fd, "", AT_EMPTY_PATH, STATX_BTIME, &stx) == 0 && (stx.stx_mask & STATX_BTIME))
         ret->birth_ns = stx.stx_btime.tv_sec * CLOCK_NS_PER_SEC + stx.stx_btime.tv_nsec;
     return 0;

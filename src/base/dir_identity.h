@@ -1,10 +1,10 @@
 /*
- * What tells a directory from another one that has its name later.
+ * Tells a directory from another one that has taken its name.
  *
- * The inode number, and when the inode was made: a directory that is moved, written to or mounted again keeps both, and another one has
- * others, also where the file system gives the number out a second time. Where the file system does not say when it was made, the device
- * is compared instead, as far as its number means something: not after the machine was started anew, and not where the kernel makes the
- * number up for each mount. docs/decisions/0042-which-directory-it-is.md tells why.
+ * Compares the inode number and the birth time of the inode. A directory keeps both when it is moved, written to or mounted
+ * again. Another directory differs in at least one, even if the file system reuses the inode number. If the file system does
+ * not report a birth time, the device number is compared, unless it means nothing: after a reboot, or where the kernel invents
+ * it for each mount. docs/decisions/0042-which-directory-it-is.md gives the reasons.
  */
 #pragma once
 
@@ -13,11 +13,11 @@
 
 struct dir_identity {
     uint64_t dev, ino;
-    int64_t birth_ns; /* 0: not known */
-    uint64_t boot;    /* which start of the machine `dev` is of; 0: not known */
+    int64_t birth_ns; /* 0: unknown */
+    uint64_t boot;    /* hash of the boot id under which `dev` was read; 0: unknown */
 };
 
-/* Of an open directory, also one open as O_PATH. 0 or -errno. */
+/* `fd` is an open directory, O_PATH is enough. Returns 0 or -errno. */
 int dir_identity_read(int fd, struct dir_identity *ret);
 
 bool dir_identity_is_same(const struct dir_identity *recorded, const struct dir_identity *now);

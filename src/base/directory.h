@@ -11,13 +11,15 @@
 
 #include "base/cleanup.h"
 
-/* Those of the directory that is open as `fd`, which stays as it is. NULL with errno set. */
+/* Lists the open directory `fd` without touching its offset. Returns NULL with errno set on failure. */
 DIR *directory_open(int fd);
 
-/* Takes the descriptor, in any case; or the negative errno of one that could not be opened. NULL with errno set. */
+/* Takes the descriptor in every case. A negative `take_fd` is the -errno of a failed open(). Returns NULL with errno set on
+ * failure. */
 DIR *directory_take(int take_fd);
 
-/* The next but "." and "..". NULL at the end, where it cannot be read (with errno set, which the end leaves alone), and of NULL. */
+/* Returns the next entry except "." and "..", or NULL at the end and for a NULL `dir`. A read error also gives NULL and sets
+ * errno, which the end of the directory does not change. */
 const struct dirent *directory_next(DIR *dir);
 
 #define autodirectory __attribute__((cleanup(cleanup_directory))) DIR *

@@ -65,7 +65,7 @@ enum err_code err_code_of_errno(int r)
     case ENOTDIR:
     case EISDIR:
     case E2BIG:
-    case EXDEV: /* how path.h answers a path that would leave its root */
+    case EXDEV: /* path.h's answer to a path that leaves its root */
         return ERR_INVALID_ARGUMENT;
     case ENOENT:
         return ERR_NOT_FOUND;
@@ -84,7 +84,7 @@ enum err_code err_code_of_errno(int r)
     case EBUSY:
     case ENOTEMPTY:
         return ERR_FAILED_PRECONDITION;
-    case ESTALE: /* it was replaced while it was looked at */
+    case ESTALE: /* the object was replaced while it was in use */
         return ERR_ABORTED;
     case ETIMEDOUT:
         return ERR_DEADLINE_EXCEEDED;
@@ -102,7 +102,7 @@ enum err_code err_code_of_errno(int r)
     }
 }
 
-/* Text that was cut to fit must not end in half a character: whoever passes it on may need valid UTF-8. */
+/* A text that was cut must not end in the middle of a character: protobuf and JSON accept only valid UTF-8. */
 static void drop_half_character(char text[ERR_TEXT_MAX])
 {
     size_t len = strlen(text), head = len;

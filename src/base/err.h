@@ -1,11 +1,11 @@
 /*
- * An error a person will read.
+ * An error that a person will read.
  *
- * A value with inline text: it owns nothing, may live on the stack and be copied. Functions of the human tier take it last
- * and return a negative errno as well, so that callers branch on the number and people read the text. `err` may be NULL
- * wherever a caller does not care. Codes are numbered as gRPC numbers them, so the API's mapping is the identity.
+ * It is a value with its text inline: it owns nothing and may be copied. Functions whose errors people read take it as their
+ * last argument and also return a negative errno: callers branch on the number, people read the text. `err` may be NULL if the
+ * caller does not need the text. Codes have gRPC's numbers, so the API passes them on unchanged.
  *
- * Text is lower case, outermost context first, strings from users quoted: "reading policy 'x.yaml': rule 3: ...".
+ * Texts are lower case, with the outermost context first and user input quoted: "reading policy 'x.yaml': rule 3: ...".
  */
 #pragma once
 
@@ -35,37 +35,37 @@ enum err_code {
 
 struct err {
     enum err_code code;
-    const char *reason; /* for programs: a literal such as "SANDBOX_NOT_FOUND"; NULL: the code says enough */
+    const char *reason; /* for programs: a literal such as "SANDBOX_NOT_FOUND", or NULL if the code is specific enough */
     char text[ERR_TEXT_MAX];
 };
 
 #define ERR_NONE ((struct err){ .code = ERR_OK })
 
-/* Says what went wrong, with a code of the caller's choosing. Returns `r`, a negative errno. Text too long is cut. */
+/* Sets code and text, and returns `r`, a negative errno. Text that is too long is cut. */
 int err_set(struct err *err, enum err_code code, int r, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
-/* A system call failed with the negative errno `r`: the text gets ": <strerror>", the code follows the errno. */
+/* Reports a failed system call: appends ": <strerror(-r)>" to the text and derives the code from the negative errno `r`. */
 int err_errno(struct err *err, int r, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
-/* The caller's input was refused: ERR_INVALID_ARGUMENT and -EINVAL. */
+/* Refuses the caller's input: sets ERR_INVALID_ARGUMENT and returns -EINVAL. */
 int err_invalid(struct err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* A text was refused: "'<text>' <why>", ERR_INVALID_ARGUMENT. It may be a stranger's: it is shown escaped, and not all of it. */
+/* Refuses a text as ERR_INVALID_ARGUMENT: "'<text>' <why>". The text may be untrusted: it is escaped and shortened. */
 int err_reject(struct err *err, int r, const char *text, const char *why);
 
-/* Names the reason, a literal, of what was just set. Returns `r`. */
+/* Adds a reason, a literal, to the error that was just set. Returns `r`. */
 int err_set_reason(struct err *err, int r, const char *reason);
 
-/* Puts context before the text that is already there: "<context>: <text>". Keeps code and reason. */
+/* Prepends context to the text: "<context>: <text>". Code and reason stay. */
 int err_wrap(struct err *err, int r, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 enum err_code err_code_of_errno(int r);
 
-/* Whether the negative errno `r` says that descriptors or memory are short, which says nothing about what was asked for and may be
- * otherwise a moment later. */
+/* Returns true if the negative errno `r` means that descriptors or memory ran out. Such a failure does not depend on the
+ * request and may be over a moment later. */
 bool err_errno_is_exhaustion(int r);
 
-/* Whether what failed may succeed when it is tried again later, with nothing done about it by the caller. */
+/* Returns true if the same request may succeed later although the caller changes nothing. */
 bool err_is_transient(const struct err *err);
 
 const char *err_code_name(enum err_code code);

@@ -10,7 +10,7 @@
 
 #include "base/coverage.h"
 
-/* SIGKILL, so that no handler and no buffer flush softens the blow. */
+/* SIGKILL, so that no handler runs and no buffer is flushed. */
 void fault(const char *name)
 {
     static _Atomic long passes;

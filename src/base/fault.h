@@ -1,5 +1,5 @@
 /*
- * Places where a test can make the process die: AGENTFENSE_FAULT=<name>[:n] kills it at the n-th pass of fault("<name>").
+ * Points at which a test can kill the process: AGENTFENSE_FAULT=<name>[:n] sends SIGKILL at the n-th call of fault("<name>").
  * Release builds have none.
  */
 #pragma once
@@ -9,7 +9,7 @@
 #ifdef AGENTFENSE_FAULTS
 void fault(const char *name);
 
-/* Whether the variable is this name: for what a test wants otherwise than by dying. */
+/* Returns true if the variable is exactly this name, for tests that want another effect than a kill. */
 bool fault_is(const char *name);
 #else
 static inline void fault(const char *name)

@@ -10,7 +10,7 @@
 
 #include "base/mem.h"
 
-#define AT_POSITION ((off_t) -1) /* where the descriptor stands, and it moves on */
+#define AT_POSITION ((off_t) -1) /* use the descriptor's own offset and advance it */
 
 static ssize_t read_from(int fd, void *bytes, size_t len, off_t offset)
 {
@@ -44,7 +44,7 @@ static int write_to(int fd, const void *bytes, size_t len, off_t offset)
         if (n < 0)
             return -errno;
         if (n == 0)
-            return -ENOSPC; /* asking again would spin */
+            return -ENOSPC; /* a retry would loop for ever */
         done += (size_t) n;
     }
     return 0;
@@ -76,7 +76,7 @@ int fd_read_all(int fd, size_t max, struct buf *out)
     size_t total = 0;
 
     for (;;) {
-        /* One byte more than allowed tells a file of exactly `max` bytes from a larger one. */
+        /* Reading one byte more than allowed tells a file of exactly `max` bytes from a larger one. */
         size_t left = max - total, want = left < sizeof(chunk) ? left + 1 : sizeof(chunk);
         ssize_t n = fd_read_full(fd, chunk, want);
 
@@ -115,7 +115,7 @@ int fd_move_above(int fd, int lowest)
     return moved < 0 ? -errno : moved;
 }
 
-/* What getdents64 fills in; glibc declares it only for its own wrapper. */
+/* The entries that getdents64 returns. glibc declares them only for its own wrapper. */
 struct fd_dirent {
     uint64_t ino;
     int64_t off;
@@ -124,7 +124,7 @@ struct fd_dirent {
     char name[];
 };
 
-/* The descriptor named by a directory entry of /proc/self/fd, or -1 for "." and "..". */
+/* Returns the descriptor that an entry of /proc/self/fd names, or -1 for "." and "..". */
 static int fd_of_name(const char *name)
 {
     int fd = 0;
@@ -136,7 +136,7 @@ static int fd_of_name(const char *name)
     return fd;
 }
 
-/* Closes what one batch of entries names. Returns how many. */
+/* Closes the descriptors that one batch of entries names and returns their number. */
 static int close_batch(const char *batch, long len, int self, unsigned first, unsigned last)
 {
     int closed = 0;
@@ -154,8 +154,8 @@ static int close_batch(const char *batch, long len, int self, unsigned first, un
     return closed;
 }
 
-/* For kernels before 5.9 and for seccomp filters older than close_range(). opendir() would take malloc's lock, which a forked
- * child of a threaded process may find held for ever: hence the raw system call. */
+/* For kernels before 5.9 and for seccomp filters that predate close_range(). A raw system call, because opendir() allocates: a
+ * forked child of a threaded process may find malloc's lock taken for ever. */
 static int close_listed(unsigned first, unsigned last)
 {
     int self = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -165,7 +165,7 @@ static int close_listed(unsigned first, unsigned last)
 
     if (self < 0)
         return -errno;
-    /* Closing while reading may make the listing skip entries, so it is read until a whole pass finds nothing to close. */
+    /* Closing while reading may make the listing skip entries, so passes repeat until one finds nothing to close. */
     do {
         closed = 0;
         lseek(self, 0, SEEK_SET);
@@ -178,7 +178,8 @@ static int close_listed(unsigned first, unsigned last)
     return (int) n;
 }
 
-/* Where even /proc is missing. The soft limit may have been lowered below a descriptor already open, the hard one hardly. */
+/* For systems without /proc. Counts up to the hard limit: a process may lower its soft limit below an open descriptor, and
+ * rarely its hard one. */
 static int close_counted(unsigned first, unsigned last)
 {
     struct rlimit limit;

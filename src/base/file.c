@@ -14,12 +14,12 @@ int file_fsync_dir(int dirfd)
 
     if (dir < 0)
         return -errno;
-    /* EINVAL: the file system has nothing to sync a directory to. */
+    /* EINVAL means that this file system cannot sync directories. */
     return fsync(dir) < 0 && errno != EINVAL ? -errno : 0;
 }
 
-/* Everything that can fail for want of a descriptor or a permission happens here, before there is anything to undo. The
- * directory is opened for reading because only such a descriptor can be synced. */
+/* Does everything that can fail for lack of descriptors or permissions before there is anything to undo. Opens the directory
+ * for reading because an O_PATH descriptor cannot be synced. */
 static int open_directory(int dirfd, const char *relname, struct file_pending *pending)
 {
     autofd int parent = -1;
@@ -72,7 +72,7 @@ int file_replace_commit(struct file_pending *pending)
 {
     int r = 0;
 
-    /* The bytes must be on disk before the name points at them, or a power cut leaves an empty file under it. */
+    /* The bytes must be on disk before the name points at them. Otherwise a power cut leaves an empty file. */
     if (fsync(pending->fd) < 0 || renameat(pending->dirfd, pending->temp, pending->dirfd, pending->name) < 0) {
         r = -errno;
         file_replace_abort(pending);
@@ -90,7 +90,8 @@ int file_replace_commit_opened(struct file_pending *pending, int fd)
     autofd int ours = fcntl(pending->fd, F_DUPFD_CLOEXEC, 0);
     struct stat st;
 
-    /* Whatever may fail for want of descriptors comes before the new file has the name: nobody may go on writing to the old one then. */
+    /* Steps that may fail for lack of descriptors come before the rename. Afterwards the caller must not keep writing to the
+     * old file. */
     if (flags < 0 || ours < 0 || fcntl(ours, F_SETFL, flags) < 0) {
         r = -errno;
         file_replace_abort(pending);
@@ -155,10 +156,11 @@ int file_read(int dirfd, const char *relpath, size_t max, struct buf *out)
     autofd int fd = -1;
     struct stat st;
 
-    /* O_NONBLOCK: opening a FIFO that a stranger put there would wait for its writer, opening a terminal could adopt it. */
+    /* O_NONBLOCK, because opening an untrusted FIFO waits for its writer; O_NOCTTY, because opening a terminal can make it
+     * ours. */
     fd = path_open_beneath(dirfd, relpath, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
     if (fd < 0)
-        return fd == -ENXIO ? -EINVAL : fd; /* a socket */
+        return fd == -ENXIO ? -EINVAL : fd; /* ENXIO: a socket */
     if (fstat(fd, &st) < 0)
         return -errno;
     if (S_ISDIR(st.st_mode))

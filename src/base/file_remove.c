@@ -13,14 +13,14 @@
 #include "base/path.h"
 
 /*
- * A tree can be deeper than we may open descriptors and longer than a path may be: `while mkdir d; do cd d; done` makes one.
- * So the removal keeps a fixed number of levels open. A directory found below the last of them is hoisted: renamed into the top
- * directory, where a later pass over the top finds it near the surface. Every pass removes or hoists something or is the last.
+ * A tree can be deeper than the number of descriptors we may open and longer than a path may be: `while mkdir d; do cd d; done`
+ * makes one. The removal therefore keeps a fixed number of levels open. It renames a directory below the last of them into the
+ * top directory, where a later pass finds it near the surface. Every pass removes or moves something, or it is the last.
  */
 #define LEVELS 32
 
-/* Passes over the top. Each can take LEVELS off a deep chain; a process that fills the tree as fast as we empty it is given
- * up on. */
+/* Passes over the top directory. Each pass can shorten a deep chain by LEVELS. The limit ends a race against a process that
+ * fills the tree as fast as we empty it. */
 #define PASSES_MAX 65536
 
 struct removal_level {
@@ -31,7 +31,7 @@ struct removal_level {
 struct file_removal {
     struct removal_level levels[LEVELS]; /* the first `depth` are in use */
     int depth;
-    bool moved; /* this pass removed or hoisted something */
+    bool moved; /* this pass removed or moved something */
     int first_error;
 };
 
@@ -46,8 +46,8 @@ static void file_removal_note_error(struct file_removal *rm, int r)
         rm->first_error = r;
 }
 
-/* Gives ourselves the bits to list and to empty a directory; who does not own it gets the error from what follows. The
- * descriptor is used where there is one, so that no other file can be put under the name. */
+/* Gives us the permission to list and empty a directory. If we do not own it, the calls that follow report the error. Uses a
+ * descriptor, because another file could be put under the name. */
 static void open_up(int dir)
 {
     struct stat st;
@@ -61,8 +61,8 @@ static int open_directory(int dirfd, const char *name)
     const int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
     int fd = openat(dirfd, name, flags);
 
-    /* Not readable, so only O_PATH could hold it, and that cannot be fchmod()ed. AT_SYMLINK_NOFOLLOW keeps a link that was put
-     * here meanwhile from having its target changed. */
+    /* Without read permission only O_PATH could open it, and fchmod() rejects that. AT_SYMLINK_NOFOLLOW protects the target of
+     * a link that an attacker puts here in between. */
     if (fd < 0 && errno == EACCES && fchmodat(dirfd, name, S_IRWXU, AT_SYMLINK_NOFOLLOW) == 0)
         fd = openat(dirfd, name, flags);
     if (fd < 0)
@@ -89,8 +89,8 @@ static int file_removal_push(struct file_removal *rm, int dirfd, const char *nam
     return 0;
 }
 
-/* Leaves the last level and removes it. Not being empty is no complaint: what keeps it so made its own, or appeared just now
- * and is for the next pass. The top is not removed here. */
+/* Leaves the last level and removes its directory, except the top one. ENOTEMPTY is not an error: either something inside
+ * already reported why it stays, or it has just appeared and the next pass removes it. */
 static void file_removal_pop(struct file_removal *rm)
 {
     struct removal_level *level = &rm->levels[--rm->depth];
@@ -121,8 +121,8 @@ static int file_removal_move_to_top(struct file_removal *rm, int dirfd, const ch
     return 0;
 }
 
-/* 0 when it is gone, 1 for a directory that has to be emptied first. A mount point answers EBUSY here even when there are files
- * in it, so we never go into one and empty what is mounted. */
+/* Returns 0 when the entry is gone, and 1 for a directory that must be emptied first. A mount point fails with EBUSY even if it
+ * contains files, so we never enter one and empty a mounted file system. */
 static int remove_one(int dirfd, const char *name)
 {
     int r;

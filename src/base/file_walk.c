@@ -11,24 +11,24 @@
 #include "base/mem.h"
 #include "base/path.h"
 
-/* Neither our stack nor our descriptors grow with a tree that was made deep on purpose. A directory's names are read when the walk
- * enters it; above the deepest OPEN_LEVELS its descriptor is closed, and opened again on the way back. */
+/* Neither our stack nor our descriptors may grow with a tree that an attacker made deep. The walk reads the names of a
+ * directory when it enters it, keeps only the deepest OPEN_LEVELS open, and reopens the others on its way back. */
 #define OPEN_LEVELS 64
 
 struct file_walk_level {
-    int fd; /* owned; -1 while it is closed */
+    int fd; /* owned; -1: closed for now */
     dev_t dev;
     ino_t ino;
-    char *text;         /* owned; the names, each with its NUL */
+    char *text;         /* owned; the NUL-terminated names */
     const char **names; /* owned array; its elements point into `text` */
     size_t count, next;
-    size_t path_len; /* of the directory's path in walk.path */
+    size_t path_len; /* length of the directory's path in file_walk_state.path */
 };
 
 struct file_walk_state {
     struct file_walk_level *levels; /* owned; the first `depth` are in use */
     size_t cap, depth;
-    int root_fd; /* borrowed: where the walk began */
+    int root_fd; /* borrowed: the start of the walk */
     bool is_sorted;
     struct buf path;
     file_walk_fn fn;
@@ -51,7 +51,7 @@ static void walk_done(struct file_walk_state *w)
     buf_done(&w->path);
 }
 
-/* `path` is empty where the walk began. */
+/* `path` is empty for the start of the walk. */
 static int file_walk_report(struct err *err, int r, const char *what, const char *path, size_t len)
 {
     autodone(buf) struct buf text = BUF_EMPTY;
@@ -68,7 +68,7 @@ static int report_here(struct file_walk_state *w, int r, const char *what)
 
 static bool is_vanished(int r)
 {
-    /* A directory replaced by a file or a link meanwhile is as gone as one that was removed. */
+    /* A directory that became a file or a link is as gone as a removed one. */
     return r == -ENOENT || r == -ENOTDIR || r == -ELOOP;
 }
 
@@ -102,7 +102,7 @@ static int level_read(struct file_walk_level *level, bool is_sorted)
     return 0;
 }
 
-/* Takes over `fd`; walk.path names the directory. */
+/* Takes `fd`, the directory that file_walk_state.path names. */
 static int file_walk_push(struct file_walk_state *w, int fd)
 {
     struct file_walk_level level = { .fd = fd, .path_len = w->path.len };
@@ -119,8 +119,8 @@ static int file_walk_push(struct file_walk_state *w, int fd)
     return 0;
 }
 
-/* Opens a level again: as the parent of the one that was left, if that is still the same directory, which takes one step; else by its path,
- * where there may be another directory now, or none: then what is left of it is passed over. */
+/* Reopens a level. ".." of the child that the walk leaves is one step, if that is still the same directory. Otherwise the
+ * level's path is opened; if nothing is there any more, the remaining names are skipped. */
 static int file_walk_reopen(struct file_walk_state *w, struct file_walk_level *level, int child_fd)
 {
     const int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;

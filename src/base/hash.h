@@ -1,6 +1,5 @@
 /*
- * FNV-1a: bytes as a number, for tables and marks. Anybody can find two texts that have the same, so it proves nothing, and what it is used
- * for must stay right when that happens.
+ * FNV-1a. Anyone can find two texts with the same hash, so callers must stay correct when two hashes collide.
  */
 #pragma once
 
@@ -10,7 +9,7 @@
 
 #define HASH_START UINT64_C(14695981039346656037)
 
-/* Goes on from the hash of what came before, or from HASH_START. */
+/* Continues a hash, or starts one from HASH_START. */
 static inline uint64_t hash_add(uint64_t hash, const void *bytes, size_t len)
 {
     for (size_t i = 0; i < len; i++)

@@ -14,7 +14,7 @@ int id_random(void *bytes, size_t len)
 {
     char *at = bytes;
 
-    /* Up to 256 bytes come whole; more may come short when a signal arrives. */
+    /* Up to 256 bytes arrive at once; a signal may shorten larger requests. */
     while (len > 0) {
         ssize_t n = getrandom(at, len, 0);
 

@@ -16,7 +16,8 @@ int library_load(const char *file, const char *package, const struct library_sym
         if (!found)
             return err_set(err, ERR_FAILED_PRECONDITION, -ENOSYS, "%s is too old: it has no %s; install a newer package %s",
                            file, symbols[i].name, package);
-        /* POSIX has a function pointer fit into what dlsym() gives; C does not, so it is copied. */
+        /* POSIX guarantees that a function pointer fits into the result of dlsym(); C does not allow the cast, so the bytes are
+         * copied. */
         memcpy(symbols[i].ret, &found, sizeof(found));
     }
     return 0;

@@ -1,7 +1,6 @@
 /*
- * A shared library that is loaded when it is first needed. Each library that a program is linked with costs a third of a
- * millisecond at every start and private pages in every process; most processes of this program never open
- * a database, unpack an archive or compare texts.
+ * A shared library that is loaded at its first use. Every library that a program links costs a third of a millisecond at each
+ * start and private pages in each process, and most of our processes never open a database, unpack an archive or compare texts.
  */
 #pragma once
 
@@ -11,8 +10,9 @@
 
 struct library_symbol {
     const char *name;
-    void *ret; /* a function pointer's place */
+    void *ret; /* where to store the function pointer */
 };
 
-/* Loads the file and looks up all of the symbols. ERR_FAILED_PRECONDITION with `package`, what to install. */
+/* Loads the library and resolves all symbols. On failure sets ERR_FAILED_PRECONDITION and names `package` as the package to
+ * install. */
 int library_load(const char *file, const char *package, const struct library_symbol *symbols, size_t count, struct err *err);

@@ -1,10 +1,10 @@
 /*
- * A list whose links are in its elements: `next`, and `slot`, which points at whatever points at the element, so that adding and removing
- * need no search. The head is a pointer, NULL when the list is empty.
+ * A list whose links are in its elements. `next` points at the next element, `slot` at the pointer that points at this element,
+ * so adding and removing need no search. The head is a pointer, NULL for an empty list.
  */
 #pragma once
 
-/* At `at`: the head, or the `next` of another element, behind which it is then. */
+/* Adds at `at`, which is the address of the head or of the `next` of the element to add behind. */
 #define list_add(at, element)                                                                                                  \
     do {                                                                                                                       \
         (element)->slot = (at);                                                                                                \

@@ -17,7 +17,7 @@
 #include "base/mem.h"
 #include "base/utf8.h"
 
-/* Kept free at the end of every line for ,"dropped":<20 digits>,"truncated":true}\n */
+/* Reserved at the end of every line for ,"dropped":<20 digits>,"truncated":true}\n */
 #define TAIL_MAX 64
 
 static const char *const level_names[] = { "debug", "info", "warn", "error" };
@@ -26,20 +26,20 @@ static const char *const format_names[] = { "json", "text" };
 static atomic_int level_now = LOG_LEVEL_INFO;
 static atomic_int format_now = LOG_FORMAT_JSON;
 
-/* The mutex makes lines of this process whole even where write(2) is not, and guards all that follows it. */
+/* The mutex keeps lines of this process whole where write(2) does not, and guards the other members. */
 static struct {
     pthread_mutex_t lock;
     int fd; /* borrowed */
     uint64_t dropped;
-    bool torn;    /* the last line was given up in its middle: the next begins with a newline */
-    bool stalled; /* the last line was given up: do not wait again until one goes through */
+    bool torn;    /* the last line was abandoned in its middle: the next one starts with a newline */
+    bool stalled; /* the last line was abandoned: do not wait again until a line goes through */
 } out = { .lock = PTHREAD_MUTEX_INITIALIZER, .fd = STDERR_FILENO };
 
 struct log_line {
     enum log_format format;
     bool truncated;
     size_t len;
-    char bytes[LOG_LINE_MAX]; /* bytes[0] is the newline that repairs a torn line before this one */
+    char bytes[LOG_LINE_MAX]; /* bytes[0] is a newline, sent only after a torn line */
 };
 
 bool log_is_on(enum log_level level)
@@ -112,7 +112,7 @@ static bool put_str(struct log_line *line, const char *s)
     return log_line_put(line, s, strlen(s));
 }
 
-/* The character at `s` as JSON has it, in ASCII. Returns how many bytes it came from, 1 for one that is no UTF-8. */
+/* Writes the character at `s` as JSON in ASCII. Returns the number of bytes it consumed, 1 for an invalid one. */
 static size_t escape_json(const char *s, size_t len, char ret[16])
 {
     uint32_t cp = 0xFFFD;
@@ -129,7 +129,7 @@ static size_t escape_json(const char *s, size_t len, char ret[16])
     return n ? n : 1;
 }
 
-/* The same for people: what buf_add_escaped() lets through stays readable. */
+/* Like escape_json() for the text format: keeps characters that buf_add_escaped() considers safe. */
 static size_t escape_text(const char *s, size_t len, bool quoted, char ret[16])
 {
     autodone(buf) struct buf shown = BUF_EMPTY;
@@ -146,8 +146,8 @@ static size_t escape_text(const char *s, size_t len, bool quoted, char ret[16])
     return n;
 }
 
-/* Bytes without the quotes around them, cut before the character that would make them too long. The room for a closing quote is
- * kept. */
+/* Appends the value without its quotes. Cuts it before the first character that exceeds the limit, and keeps space for the
+ * closing quote. */
 static void put_escaped(struct log_line *line, const char *s, size_t len, bool quoted)
 {
     size_t written = 0;
@@ -193,7 +193,7 @@ static bool put_text(struct log_line *line, const char *s, size_t len)
 
 static size_t length_of(const struct log_field *field)
 {
-    /* A string longer than any value is cut anyway: there is no need to find its end. */
+    /* A string longer than LOG_VALUE_MAX is cut anyway, so its end does not matter. */
     return field->len == LOG_LEN_OF_STRING ? strnlen(field->bytes, LOG_VALUE_MAX + 1) : field->len;
 }
 
@@ -224,7 +224,7 @@ static bool put_value(struct log_line *line, const struct log_field *field)
     return put_str(line, text);
 }
 
-/* A field that does not fit leaves no trace but "truncated". */
+/* Removes a field that does not fit and sets "truncated". */
 static void put_field(struct log_line *line, const struct log_field *field)
 {
     size_t mark = line->len;
@@ -259,7 +259,7 @@ static void put_head(struct log_line *line, enum log_level level, const struct l
     put_escaped(line, msg->bytes, length_of(msg), false);
 }
 
-/* Uses the room that has_room() kept. */
+/* Uses the space that has_room() reserved. */
 static void put_tail(struct log_line *line, uint64_t dropped)
 {
     bool json = line->format == LOG_FORMAT_JSON;
@@ -273,7 +273,7 @@ static void put_tail(struct log_line *line, uint64_t dropped)
     line->len = (size_t) (at - line->bytes);
 }
 
-/* A line longer than PIPE_BUF could block on a pipe that poll() called writable. Only a file takes it in one piece anyway. */
+/* A write of more than PIPE_BUF may block on a pipe although poll() reports it writable. Regular files take any length at once. */
 static size_t piece_of(int fd, size_t len)
 {
     struct stat st;
@@ -294,7 +294,7 @@ static int wait_writable(int fd, int64_t deadline_ns)
     return r == 0 ? -ETIMEDOUT : 0;
 }
 
-/* Returns how many bytes were written when it gave up. */
+/* Returns the number of bytes written before it gave up. */
 static size_t write_bytes(int fd, const char *bytes, size_t len, int wait_ms)
 {
     int64_t deadline_ns = clock_now_ns() + wait_ms * CLOCK_NS_PER_MS;
@@ -312,15 +312,15 @@ static size_t write_bytes(int fd, const char *bytes, size_t len, int wait_ms)
         if (n > 0)
             done += (size_t) n;
         else if (n < 0 && errno == EAGAIN && clock_now_ns() < deadline_ns)
-            poll(NULL, 0, 1); /* poll() promised room, but not for this much */
+            poll(NULL, 0, 1); /* poll() reported space, but less than this piece needs */
         else if (n == 0 || errno != EINTR)
             break;
     }
     return done;
 }
 
-/* A write to a pipe whose reader is gone raises SIGPIPE in this very thread: it is held back, and taken out again unless it was
- * pending before us. */
+/* Writing to a pipe without a reader raises SIGPIPE in the writing thread. Blocks the signal and consumes it, unless it was
+ * pending before. */
 static size_t write_without_sigpipe(int fd, const char *bytes, size_t len, int wait_ms)
 {
     sigset_t sigpipe, before, pending;
@@ -353,7 +353,7 @@ static void send_line(struct log_line *line)
         out.torn = false;
         out.dropped = 0;
     } else {
-        /* A torn line that ends exactly behind the repairing newline is repaired. */
+        /* If only the leading newline was written, it repaired the torn line. */
         out.torn = done > 0 ? !(out.torn && done == 1) : out.torn;
         out.dropped++;
     }

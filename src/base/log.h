@@ -3,13 +3,13 @@
  *
  *     log_info("sandbox started", LOG_STR("id", id), LOG_INT("pid", pid));
  *
- * A line is a JSON object ("time", "level", "msg", then the fields) in plain ASCII: every other character is escaped, invalid
- * UTF-8 becomes U+FFFD, so nothing a stranger names can forge a line or a terminal sequence. The text form is for people.
+ * A line is a JSON object ("time", "level", "msg", then the fields) in plain ASCII. Other characters are escaped and invalid
+ * UTF-8 becomes U+FFFD, so untrusted values cannot forge a line or a terminal sequence. The text format is for people.
  *
- * Threads may log at once; errno is kept. Logging never fails and never raises SIGPIPE. When nobody takes a line for LOG_WAIT_MS
- * it is dropped, later ones are dropped at once until there is room again, and the first one taken then says how many were
- * ("dropped"). Several processes may share a file opened with O_APPEND, or a pipe, where lines up to PIPE_BUF stay whole. Not
- * for signal handlers and not between fork and exec.
+ * Any thread may log; errno is preserved. Logging never fails and never raises SIGPIPE. If the output accepts no line for
+ * LOG_WAIT_MS, that line is dropped, and further lines are dropped at once until the output accepts data again. The first line
+ * after that reports the number of dropped lines ("dropped"). Several processes may share a file opened with O_APPEND, or a
+ * pipe, where lines up to PIPE_BUF stay whole. Do not log in signal handlers or between fork and exec.
  */
 #pragma once
 
@@ -17,17 +17,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define LOG_LINE_MAX 16384 /* with its newline; fields that do not fit are left out and "truncated" says so */
-#define LOG_VALUE_MAX 4096 /* as written; longer values are cut and "truncated" says so */
+#define LOG_LINE_MAX 16384 /* including the newline; fields that do not fit are left out and "truncated" is set */
+#define LOG_VALUE_MAX 4096 /* in its escaped form; longer values are cut and "truncated" is set */
 #define LOG_WAIT_MS 100
 
 enum log_level { LOG_LEVEL_DEBUG, LOG_LEVEL_INFO, LOG_LEVEL_WARN, LOG_LEVEL_ERROR };
 enum log_format { LOG_FORMAT_JSON, LOG_FORMAT_TEXT };
 
 struct log_field {
-    const char *key; /* ours: lower case, no quotes needed */
+    const char *key; /* a literal: lower case, needs no quotes */
     enum { LOG_KIND_BYTES, LOG_KIND_INT, LOG_KIND_UINT, LOG_KIND_BOOL, LOG_KIND_ERRNO, LOG_KIND_JSON } kind;
-    const void *bytes; /* borrowed for the call; NULL is null */
+    const void *bytes; /* borrowed for the call; NULL is printed as null */
     size_t len;        /* LOG_LEN_OF_STRING: up to the NUL */
     uint64_t number;
 };
@@ -36,14 +36,14 @@ struct log_field {
 
 #define LOG_BYTES(k, p, n) ((struct log_field){ .key = (k), .kind = LOG_KIND_BYTES, .bytes = (p), .len = (n) })
 #define LOG_STR(k, s) LOG_BYTES(k, (const char *){ s }, LOG_LEN_OF_STRING)
-/* Written as it is: JSON in plain ASCII that we made ourselves. */
+/* `s` is JSON in plain ASCII that we generated. It is written unchanged. */
 #define LOG_JSON(k, s) ((struct log_field){ .key = (k), .kind = LOG_KIND_JSON, .bytes = (s) })
 #define LOG_INT(k, v) ((struct log_field){ .key = (k), .kind = LOG_KIND_INT, .number = (uint64_t) (int64_t) (v) })
 #define LOG_UINT(k, v) ((struct log_field){ .key = (k), .kind = LOG_KIND_UINT, .number = (v) })
 #define LOG_BOOL(k, v) ((struct log_field){ .key = (k), .kind = LOG_KIND_BOOL, .number = (v) })
 #define LOG_ERRNO(k, r) ((struct log_field){ .key = (k), .kind = LOG_KIND_ERRNO, .number = (uint64_t) (int64_t) (r) })
 
-/* The fields are evaluated only when the level is on. */
+/* Evaluates the fields only if the level is enabled. */
 #define log_event(level, msg, ...)                                                                                             \
     do {                                                                                                                       \
         if (log_is_on(level)) {                                                                                                \
@@ -60,11 +60,12 @@ struct log_field {
 bool log_is_on(enum log_level level);
 void log_write(enum log_level level, const struct log_field *fields, size_t count); /* fields[0] is "msg" */
 
-/* At any time, from any thread. It begins as LOG_LEVEL_INFO in JSON to descriptor 2. The descriptor stays the caller's. */
+/* May be called at any time from any thread. The defaults are LOG_LEVEL_INFO, JSON and descriptor 2. The caller keeps the
+ * descriptor. */
 void log_set_level(enum log_level level);
 void log_set_format(enum log_format format);
 void log_set_fd(int fd);
 
-/* "debug", "info", "warn", "error"; "json", "text". -EINVAL. */
+/* Accept "debug", "info", "warn", "error" and "json", "text". Return -EINVAL for other names. */
 int log_level_of_name(const char *name, enum log_level *ret);
 int log_format_of_name(const char *name, enum log_format *ret);

@@ -12,13 +12,13 @@
 
 #include "base/cleanup.h"
 
-/* openat2() answers EAGAIN when a rename or mount elsewhere raced with the walk. A hostile renamer can keep that up, so the
- * tries are counted. */
+/* openat2() fails with EAGAIN if a rename or mount raced with its walk. A hostile renamer can keep that up, so the attempts are
+ * counted. */
 #define RACE_TRIES 32
 
-#define LINKS_MAX 40 /* as the kernel */
+#define LINKS_MAX 40 /* the kernel's limit */
 
-/* Directories are held by O_PATH on the way: search permission is all that a walk needs. */
+/* O_PATH: a walk needs search permission only. */
 #define STEP_FLAGS (O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 
 bool path_next_component(const char **cursor, const char *end, struct path_component *ret)
@@ -41,7 +41,7 @@ bool path_component_is(const struct path_component *c, const char *name)
     return c->len == strlen(name) && memcmp(c->name, name, c->len) == 0;
 }
 
-/* Cuts the last component off "/a/b". False at the root. */
+/* Removes the last component of "/a/b". Returns false at the root. */
 static bool path_drop_last(struct buf *b)
 {
     if (b->len == 0)
@@ -85,7 +85,7 @@ bool path_is_beneath(const char *root, const char *path)
     return strncmp(root, path, len) == 0 && (path[len] == '\0' || path[len] == '/');
 }
 
-/* The kernel would allow ".." as long as it stays inside. We never need it, and refusing it makes both ways of walking agree. */
+/* The kernel would allow ".." that stays inside. Nothing needs it, and refusing it makes both ways of walking agree. */
 static int check_relative(const char *relpath)
 {
     const char *end = relpath + strlen(relpath);
@@ -110,7 +110,7 @@ static int open_at(int dirfd, const char *name, int flags, mode_t mode)
 
 static int open_kernel(int dirfd, const char *relpath, int flags, mode_t mode)
 {
-    /* openat2() refuses what openat() ignores: a mode without O_CREAT, mode bits beyond 07777. */
+    /* openat2() refuses input that openat() ignores: a mode without O_CREAT, and mode bits beyond 07777. */
     bool creates = (flags & O_CREAT) || (flags & O_TMPFILE) == O_TMPFILE;
     struct open_how how = {
         .flags = (unsigned) flags,
@@ -129,8 +129,8 @@ static int open_kernel(int dirfd, const char *relpath, int flags, mode_t mode)
     return -EAGAIN;
 }
 
-/* Whether a refusal came from the file or because there is no openat2() (before 5.6: ENOSYS; seccomp filters of old container
- * engines: EPERM). The kernel refuses a `how` of no size with EINVAL before it looks at anything else. */
+/* Returns true if the error comes from a missing openat2(): ENOSYS before Linux 5.6, EPERM from the seccomp filters of old
+ * container engines. The kernel refuses a `how` of size 0 with EINVAL before it checks anything else. */
 static bool lacks_openat2(int r)
 {
     if (r != -ENOSYS && r != -EPERM)
@@ -138,7 +138,7 @@ static bool lacks_openat2(int r)
     return syscall(SYS_openat2, AT_FDCWD, ".", NULL, (size_t) 0) < 0 && errno != EINVAL;
 }
 
-/* A component as a string of its own. */
+/* Copies a component into a NUL-terminated string. */
 static int name_of(const struct path_component *c, char out[NAME_MAX + 1])
 {
     if (c->len > NAME_MAX)
@@ -148,7 +148,7 @@ static int name_of(const struct path_component *c, char out[NAME_MAX + 1])
     return 0;
 }
 
-/* With O_PATH or O_DIRECTORY the kernel calls a symlink "not a directory"; we call it what it is. */
+/* With O_PATH or O_DIRECTORY the kernel reports a symlink as ENOTDIR. We report ELOOP, as documented. */
 static int blame_link(int dirfd, const char *name, int r)
 {
     struct stat st;
@@ -163,8 +163,8 @@ static int step_into(int dirfd, const char *name)
     return blame_link(dirfd, name, open_at(dirfd, name, STEP_FLAGS, 0));
 }
 
-/* Splits "a/b/c" into "a/b/" and "c", and walks to the first. The last component is given without slashes; it is "." when the
- * path names nothing else. *ret_end points behind it. */
+/* Splits "a/b/c" into "a/b/" and "c" and opens the first part. The last component has no slashes; it is "." if the path names
+ * nothing else. *ret_end points behind it. */
 static int walk_to_last(int dirfd, const char *relpath, struct path_component *ret_last, const char **ret_end, int *ret_fd)
 {
     const char *at = relpath, *end = relpath + strlen(relpath);
@@ -193,7 +193,7 @@ static int walk_to_last(int dirfd, const char *relpath, struct path_component *r
     return 0;
 }
 
-/* What open_kernel() does, one component at a time. */
+/* Does the work of open_kernel() one component at a time. */
 static int open_walking(int dirfd, const char *relpath, int flags, mode_t mode)
 {
     struct path_component last;
@@ -228,8 +228,8 @@ static int open_beneath(int dirfd, const char *relpath, int flags, mode_t mode)
     return lacks_openat2(r) ? open_walking(dirfd, relpath, flags, mode) : r;
 }
 
-/* The kernel takes no path of PATH_MAX bytes or more, but trees hold them: `while mkdir d; do cd d; done` makes one. Such a path is opened in
- * parts, each beneath the directory that the one before led to. */
+/* The kernel rejects paths of PATH_MAX bytes or more, but trees can contain them: `while mkdir d; do cd d; done`. Such a path
+ * is opened in parts, each beneath the directory of the previous one. */
 int path_open_beneath(int dirfd, const char *relpath, int flags, mode_t mode)
 {
     char part[PATH_MAX];
@@ -265,7 +265,8 @@ int path_open_real(const char *path, int flags)
     return path_open_beneath(root, *path ? path : ".", flags, 0);
 }
 
-/* Theirs is the link, and the directory in which it could be put into another one's place. */
+/* Returns true if only root or we can have made the link: its owner is one of us, and nobody else can replace files in its
+ * directory. */
 static bool is_trusted_link(const struct stat *link, const struct stat *dir)
 {
     uid_t self = geteuid();
@@ -274,7 +275,7 @@ static bool is_trusted_link(const struct stat *link, const struct stat *dir)
            (!(dir->st_mode & (S_IWGRP | S_IWOTH)) || (dir->st_mode & S_ISVTX));
 }
 
-/* Puts what a link says in the place of its name. */
+/* Replaces the link's name in `todo` by its target. Returns 1 if the target is absolute, 0 if not. */
 static int expand_trusted(int dir, int link, const char *rest, char todo[PATH_MAX])
 {
     char target[PATH_MAX];
@@ -373,8 +374,8 @@ int path_unlink_beneath(int dirfd, const char *relpath, int flags)
     return r < 0 ? r : unlinkat(parent, name, flags) < 0 ? -errno : 0;
 }
 
-/* Opening comes first because mkdirat() on a read-only file system fails even for a directory that is there. A directory that
- * another process makes in between is as good as ours. */
+/* Opens first, because mkdirat() on a read-only file system fails even if the directory exists. A directory that another
+ * process creates in between serves as well. */
 static int make_and_step(int dirfd, const char *name, mode_t mode)
 {
     int fd = step_into(dirfd, name);
@@ -396,7 +397,7 @@ int path_mkdirs_beneath(int dirfd, const char *relpath, mode_t mode)
 
     if (r < 0)
         return r;
-    /* Mostly only the last is missing, and in a deep tree a step for each of those above it is dear. */
+    /* Usually only the last directory is missing, and a separate step for each parent is slow in a deep tree. */
     if (path_open_parent_beneath(dirfd, relpath, &dir, &last) == 0)
         at = last;
     else

@@ -1,10 +1,10 @@
 /*
- * Paths: as text, and as a way to a file that never leaves the directory it starts from.
+ * Paths as text, and opening files without leaving a directory.
  *
- * The functions on text look at nothing on disk. The `_beneath` functions take a directory descriptor and a relative path,
- * follow no symlink in any component and refuse ".." and a leading "/" (-EXDEV) whatever they would resolve to, so a peer who
- * renames and links while we walk can choose only among files beneath the descriptor. They do cross mount points. A path may be of any
- * length, also of more than PATH_MAX bytes.
+ * Functions on text never look at the disk. The `_beneath` functions take a directory descriptor and a relative path. They
+ * follow no symlink in any component and refuse ".." and a leading "/" with -EXDEV, so a peer that renames and links files
+ * during the call can only choose among files beneath the descriptor. They do cross mount points. A path may be longer than
+ * PATH_MAX.
  */
 #pragma once
 
@@ -16,52 +16,53 @@
 #include "base/buf.h"
 
 struct path_component {
-    const char *name; /* borrowed from the path; not ended by a NUL */
+    const char *name; /* borrowed from the path; not NUL-terminated */
     size_t len;
 };
 
-/* The next component of [*cursor, end), slashes skipped; "." and ".." are given as they are. False at the end.
+/* Returns the next component of [*cursor, end) without its slashes, or false at the end. "." and ".." are returned like names.
  *     for (const char *at = path; path_next_component(&at, end, &c);) */
 bool path_next_component(const char **cursor, const char *end, struct path_component *ret);
 
 bool path_component_is(const struct path_component *c, const char *name);
 
-/* Writes the path as "/a/b" to `out`, which is emptied first: no "//", ".", ".." or trailing slash. A relative path counts
- * from the root. -EINVAL for an empty path or a NUL in it, -EXDEV when ".." climbs above the root. Text only: where a
- * component is a symlink the kernel may mean another file. */
+/* Replaces the content of `out` by the path in the form "/a/b": without "//", ".", ".." and a trailing slash. A relative path
+ * starts at the root. Returns -EINVAL for an empty path or a NUL in it, and -EXDEV if ".." climbs above the root. Works on the
+ * text only: if a component is a symlink, the kernel may resolve the path differently. */
 int path_clean(const char *path, size_t len, struct buf *out);
 
-/* Whether `path` is `root` or below it. Both as path_clean() gives them; "/ab" is not beneath "/a". */
+/* Returns true if `path` is `root` or below it; "/ab" is not beneath "/a". Both must come from path_clean(). */
 bool path_is_beneath(const char *root, const char *path);
 
-/* openat() beneath `dirfd`, always with O_CLOEXEC and O_NOFOLLOW. "." is the directory itself. A symlink is -ELOOP; as the
- * last component it is -ENOTDIR with O_DIRECTORY, and with O_PATH the descriptor is the link. Returns the descriptor or -errno.
- * Opening a FIFO may block: add O_NONBLOCK for files of a stranger. */
+/* openat() beneath `dirfd`, always with O_CLOEXEC and O_NOFOLLOW. "." opens the directory itself. A symlink gives -ELOOP; as
+ * the last component it gives -ENOTDIR with O_DIRECTORY, and with O_PATH the link itself is opened. Returns the descriptor or
+ * -errno. Opening a FIFO may block: pass O_NONBLOCK for untrusted files. */
 int path_open_beneath(int dirfd, const char *relpath, int flags, mode_t mode);
 
-/* Whether the -errno of looking for a path says that there is no such thing, as against that it could not be looked for: without a
- * descriptor, for instance, nobody knows. */
+/* Returns true if the -errno of a failed open means that the path does not exist or cannot be reached. Other errors, such as a
+ * lack of descriptors, leave that open. */
 bool path_is_absent(int r);
 
-/* open() of an absolute path that had no symlink in it when it was noted, as realpath(3) gives them: if one of its components has become
- * one since, -ELOOP or -ENOTDIR. Always with O_CLOEXEC. */
+/* Opens an absolute path that had no symlinks when it was recorded, such as a result of realpath(3). Returns -ELOOP or -ENOTDIR
+ * if a component has become one. Always with O_CLOEXEC. */
 int path_open_real(const char *path, int flags);
 
-/* open() of an absolute path through links that nobody but root and ourselves could have put there: others are -ELOOP. Always with
- * O_CLOEXEC. For directories that a configuration names, in places that somebody else may own. */
+/* Opens an absolute path and follows only symlinks that root or we ourselves must have made; others give -ELOOP. Always with
+ * O_CLOEXEC. For directories that the configuration names in places that other users may control. */
 int path_open_trusted(const char *path, int flags);
 
-/* What the kernel calls a directory or file that is open: no link is left in that. NULL: it has no name any more. Free it. */
+/* Returns the kernel's path of an open file or directory, free of symlinks, or NULL if it has no name any more. The caller
+ * frees it. */
 char *path_of_open(int fd);
 
-/* For the *at() calls: an O_PATH descriptor of the directory that holds the last component, and where its name begins in
- * `relpath`. -EINVAL when the path ends in "." or "/". */
+/* For *at() calls: returns an O_PATH descriptor of the directory that holds the last component, and the position of that
+ * component in `relpath`. -EINVAL if the path ends in "." or "/". */
 int path_open_parent_beneath(int dirfd, const char *relpath, int *ret_fd, const char **ret_name);
 
-/* fstatat() and unlinkat() beneath `dirfd`, of the name itself where it is a symlink. */
+/* fstatat() and unlinkat() beneath `dirfd`. A symlink at the end is not followed. */
 int path_stat_beneath(int dirfd, const char *relpath, struct stat *ret);
 int path_unlink_beneath(int dirfd, const char *relpath, int flags);
 
-/* Makes the directory and those above it that are missing. One that exists is left as it is. -ENOTDIR, -ELOOP when something
- * else is in the way. */
+/* Creates the directory and its missing parents. Existing directories stay unchanged. Returns -ENOTDIR or -ELOOP if something
+ * else has one of the names. */
 int path_mkdirs_beneath(int dirfd, const char *relpath, mode_t mode);

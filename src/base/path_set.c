@@ -45,7 +45,7 @@ void path_set_sort(struct path_set *set)
     set->count = kept + 1;
 }
 
-/* Of [path, path + len) and `other`, as strcmp() would have it. */
+/* Compares [path, path + len) with `other` like strcmp(). */
 static int path_set_compare(const char *path, size_t len, const char *other)
 {
     int order = strncmp(path, other, len);
@@ -53,7 +53,7 @@ static int path_set_compare(const char *path, size_t len, const char *other)
     return order ? order : -(other[len] != '\0');
 }
 
-/* Where the first is that is not before it. */
+/* Returns the index of the first member that is not smaller. */
 static size_t place_of(const struct path_set *set, const char *path, size_t len)
 {
     size_t low = 0, high = set->count;
@@ -89,7 +89,7 @@ void path_set_insert(struct path_set *set, const char *path)
     set->count++;
 }
 
-/* How much of [path, path + len) is the directory it is in; 0: it is the root. */
+/* Returns the length of the parent directory's path, or 0 for the root. */
 static size_t parent_len(const char *path, size_t len)
 {
     if (len <= 1)
@@ -123,7 +123,7 @@ struct path_set_item *path_set_above(const struct path_set *set, const char *pat
     return path_set_find_upwards(set, path, parent_len(path, strlen(path)));
 }
 
-/* All that begin with "path/" stand together; what else begins with it does not come between. */
+/* All members that begin with "path/" are adjacent. */
 bool path_set_has_beneath(const struct path_set *set, const char *path)
 {
     size_t len = strlen(path);

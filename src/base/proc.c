@@ -24,14 +24,16 @@
 #include "base/sanitized.h"
 
 /*
- * How a child is made. It sets up a dozen things before it execs, in our memory (see fork_child). The other threads may hold any
- * lock at that moment, so between fork and exec there are only system calls on memory that was prepared before (struct proc_plan): no
- * malloc, no stdio, no strerror. What it does is in proc_child.c.
+ * How a child is made.
  *
- * All signals are blocked across the fork, so that no handler of ours runs in the child before its dispositions are default.
+ * It makes a dozen system calls before it execs, in our memory (see fork_child()). Another thread may hold any lock at that
+ * moment, so between fork and exec there are only system calls on memory that was prepared before (struct proc_plan): no
+ * malloc, no stdio, no strerror. proc_child.c holds this code.
  *
- * A CLOEXEC pipe tells the outcome: exec closes it, which the parent reads as success; a failing step writes its name and errno
- * first. The write end is the one descriptor the child has beyond those asked for, and exec takes it away.
+ * All signals are blocked across the fork, so that no handler of ours runs in the child before its dispositions are reset.
+ *
+ * A CLOEXEC pipe reports the outcome. exec closes it, which the parent reads as success; a failing step first writes its number
+ * and errno. Its write end is the only descriptor that the child has in addition to the requested ones.
  */
 
 #define PIPE_BYTES 65536
@@ -98,7 +100,7 @@ static const char *program_name(const struct proc_spec *spec)
     return spec->path ? spec->path : spec->argv[0];
 }
 
-/* The child's PATH, not ours: what it could start itself. */
+/* Uses the child's PATH, so a name means the same as if the child started the program itself. */
 static const char *path_variable(const char *const *envp)
 {
     for (; envp && *envp; envp++)
@@ -107,7 +109,7 @@ static const char *path_variable(const char *const *envp)
     return DEFAULT_PATH;
 }
 
-/* Elements that are not absolute are left out: an empty one means the working directory, which may be a stranger's. */
+/* Skips elements that are not absolute. An empty one means the working directory, which an attacker may control. */
 static void plan_candidates(struct proc_plan *plan)
 {
     const char *name = program_name(plan->spec);
@@ -132,7 +134,7 @@ static void plan_candidates(struct proc_plan *plan)
 }
 
 #if defined(SANITIZED_ADDRESS) || defined(SANITIZED_THREAD)
-/* Their run-time does not take a child that shares our memory. */
+/* The sanitizers' run-time does not support a child that shares our memory. */
 static pid_t fork_child(struct proc_plan *plan)
 {
     pid_t pid = fork();
@@ -149,9 +151,9 @@ static int child_main(void *arg)
     proc_child_run(arg);
 }
 
-/* The child shares our memory, on a stack of its own, and this thread stands still until it runs its program: nothing is copied,
- * which in a process of any size costs more than all the rest. Whatever the child writes is in `plan` or on that stack. Its
- * descriptors, signal handlers and directory are copies as with fork(). */
+/* The child shares our memory and has its own stack, and this thread waits until it execs. Nothing is copied; in a large
+ * process copying would dominate the cost. The child writes only to `plan` and to its stack. Its descriptors, signal handlers
+ * and working directory are copies, as with fork(). */
 static pid_t fork_child(struct proc_plan *plan)
 {
     char *stack = mmap(NULL, CHILD_STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
@@ -191,8 +193,8 @@ static int proc_reap(pid_t pid, int *ret_status)
     return 0;
 }
 
-/* The pid cannot be another's, for nobody has waited for it. Running out of descriptors is a failure; a kernel or a filter
- * without pidfds is not. */
+/* The pid cannot belong to another process, because we have not waited for it yet. Lack of descriptors is an error; a kernel or
+ * filter without pidfds is not. */
 static int open_pidfd(pid_t pid, int *ret_fd)
 {
     long fd = syscall(SYS_pidfd_open, pid, 0);
@@ -203,7 +205,7 @@ static int open_pidfd(pid_t pid, int *ret_fd)
     return 0;
 }
 
-/* 0 when the program runs. */
+/* Returns 0 if the program runs. */
 static int read_outcome(const struct proc_plan *plan, int fd, struct err *err)
 {
     struct proc_failure failure;
@@ -240,7 +242,7 @@ static int proc_spawn_plan(struct proc_plan *plan, struct proc *ret, struct err 
     proc.pid = fork_blocked(plan);
     if (proc.pid < 0)
         return err_errno(err, (int) proc.pid, "%s", plan->task.data);
-    /* Ours has to be closed, or the end of the pipe never comes. */
+    /* Our copy must be closed, or read_outcome() never sees the end of the pipe. */
     close(steal_fd(&write_end));
     r = read_outcome(plan, read_end, err);
     if (r == 0) {
@@ -281,7 +283,7 @@ int proc_wait(struct proc *proc, int *ret_status)
     return 0;
 }
 
-/* Sleeps until the child ends or `left_ms` are over, or for as long as nothing is lost by looking in between. */
+/* Sleeps until the child ends or `left_ms` have passed. Without a pidfd it returns earlier, so that the caller polls. */
 static void proc_sleep(const struct proc *proc, int left_ms)
 {
     struct pollfd p = { .fd = proc->pidfd, .events = POLLIN };
@@ -321,7 +323,7 @@ int proc_signal(struct proc *proc, int signal)
         return 0;
     if (proc->pidfd >= 0 && errno != ENOSYS)
         return -errno;
-    /* Not waited for, so the pid is still the child's. */
+    /* The child was not waited for, so the pid is still its own. */
     return kill(proc->pid, signal) < 0 ? -errno : 0;
 }
 
@@ -350,7 +352,7 @@ int proc_run(const struct proc_spec *spec, int timeout_ms, struct buf *out, int 
         proc_wait(&proc, &killed);
     }
     proc_done(&proc);
-    /* What it left behind may hold the pipe for ever: what is in it now is all that counts. */
+    /* A grandchild may hold the pipe open for ever, so only what the pipe contains now is read. */
     if (r == 0 && out && fd_set_nonblock(ours, true) == 0) {
         autofree char *text = xalloc(PIPE_BYTES);
         ssize_t n = read(ours, text, PIPE_BYTES);

@@ -1,10 +1,10 @@
 /*
- * A child process. This is the only place of the project that starts one.
+ * A child process. The whole project starts child processes only here.
  *
- * The child gets what the spec names and nothing by accident: its own environment, the listed descriptors and no others, an empty
- * signal mask and default dispositions (the ignored ones too). proc_spawn() returns when the program runs or with the exact
- * reason why it does not. It may be called from any thread and from several at once. A child is owned by whoever spawned it: it
- * stays a zombie until proc_wait(), so nothing else in the process may wait for "any child" or ignore SIGCHLD.
+ * The child inherits only what the spec names: its own environment, the listed descriptors, an empty signal mask and default
+ * dispositions, including for signals that we ignore. proc_spawn() returns after the program has started, or with the exact
+ * reason for the failure. Any thread may call it, several at once. The caller owns the child, which stays a zombie until
+ * proc_wait(). Nothing else in the process may wait for "any child" or ignore SIGCHLD.
  */
 #pragma once
 
@@ -17,7 +17,7 @@
 #include "base/err.h"
 
 struct proc_fd {
-    int fd;     /* borrowed: ours stays open */
+    int fd;     /* borrowed: stays open in this process */
     int target; /* its number in the child */
 };
 
@@ -29,58 +29,58 @@ struct proc_rlimit {
 struct proc_user {
     uid_t uid;
     gid_t gid;
-    const gid_t *groups; /* supplementary, replacing all */
+    const gid_t *groups; /* replace all supplementary groups */
     size_t group_count;
 };
 
-/* All borrowed for the call. Zeroed fields mean: none, as it is. */
+/* Everything is borrowed for the call. A zeroed field means none, or unchanged. */
 struct proc_spec {
-    const char *path;          /* NULL: argv[0]. Without a slash it is looked up in the PATH of `envp` */
-    const char *const *argv;   /* ended by NULL, at least argv[0] */
-    const char *const *envp;   /* ended by NULL; NULL: an empty environment */
-    const struct proc_fd *fds; /* targets 0, 1 and 2 that are not listed are /dev/null */
+    const char *path;          /* NULL: argv[0]. A name without a slash is searched in the PATH of `envp` */
+    const char *const *argv;   /* ends with NULL, has at least argv[0] */
+    const char *const *envp;   /* ends with NULL; NULL: an empty environment */
+    const struct proc_fd *fds; /* 0, 1 and 2 are /dev/null unless they are listed as targets */
     size_t fd_count;
-    int cwd_fd;       /* a directory, when > 0 */
-    const char *cwd;  /* after cwd_fd and relative to it */
-    bool new_session; /* setsid(), which is a new process group as well */
+    int cwd_fd;       /* a directory if > 0 */
+    const char *cwd;  /* applied after cwd_fd and relative to it */
+    bool new_session; /* setsid(), which also makes a new process group */
     bool new_group;
-    int death_signal; /* sent when the *thread* that spawned ends; 0: none. A set-user-ID program clears it */
+    int death_signal; /* sent when the *thread* that spawned ends; 0: none. The kernel clears it for set-user-ID programs */
     const struct proc_user *user;
     const struct proc_rlimit *rlimits;
     size_t rlimit_count;
-    const int *joins; /* files of cgroups, into which the child writes itself, as "0", before anything else */
+    const int *joins; /* open files of cgroups to which the child writes "0", that is itself, before anything else */
     size_t join_count;
 };
 
 struct proc {
     pid_t pid;
-    int pidfd; /* owned; readable when the child has ended; -1 where the kernel has none (before 5.3) */
+    int pidfd; /* owned; readable after the child has ended; -1 where the kernel has no pidfds (before 5.3) */
     bool reaped;
     int status;
 };
 
 #define PROC_NONE ((struct proc){ .pidfd = -1 })
 
-/* -ENOENT when there is no such program, -EACCES when it cannot be run, and so on: what the failing step said. */
+/* Returns the error of the step that failed: -ENOENT if the program does not exist, -EACCES if it is not executable. */
 int proc_spawn(const struct proc_spec *spec, struct proc *ret, struct err *err);
 
-/* Wait for the end and give the status as waitpid() does; asked again they repeat it. proc_wait_timeout: -ETIMEDOUT. */
+/* Wait for the end and return the status of waitpid(). Later calls return it again. proc_wait_timeout() may give -ETIMEDOUT. */
 int proc_wait(struct proc *proc, int *ret_status);
 int proc_wait_timeout(struct proc *proc, int timeout_ms, int *ret_status);
 
-/* -ESRCH once it was waited for: the pid may be another's by then. */
+/* Returns -ESRCH after the child was waited for, because the pid may belong to another process then. */
 int proc_signal(struct proc *proc, int signal);
 
-/* Runs it to its end, for which it has `timeout_ms`; then it is killed: -ETIMEDOUT. `out` gets what it prints on its standard output, which
- * has to fit into a pipe; NULL: nothing. The spec names no descriptors. */
+/* Runs a program to its end. After `timeout_ms` it is killed and -ETIMEDOUT returned. `out` receives its standard output, which
+ * must fit into a pipe; NULL discards it. The spec must not list descriptors. */
 int proc_run(const struct proc_spec *spec, int timeout_ms, struct buf *out, int *ret_status, struct err *err);
 
-/* What a shell shows: the exit code, or 128 + n for death by signal n. */
+/* Returns the exit code as a shell shows it: 128 + n after death by signal n. */
 int proc_exit_code(int status);
 
-/* Closes the pidfd. Neither ends the child nor waits for it: one that was not waited for stays a zombie while we live. */
+/* Closes the pidfd. Neither kills the child nor waits for it. */
 void proc_done(struct proc *proc);
 
-/* A non-blocking descriptor for SIGTERM, SIGINT, SIGHUP and `one_more` (0: none), which are blocked, as SIGPIPE is. Before the first
- * thread, so that all have it. */
+/* Blocks SIGTERM, SIGINT, SIGHUP, SIGPIPE and `one_more` (0: none), and returns a non-blocking signalfd for all but SIGPIPE.
+ * Call it before the first thread starts, so that all threads inherit the mask. */
 int proc_open_signals(int one_more);

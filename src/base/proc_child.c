@@ -1,4 +1,4 @@
-/* Between fork and exec: only system calls (see proc.c). Each function returns 0 or -errno. */
+/* Runs between fork and exec: system calls only (see proc.c). Each function returns 0 or -errno. */
 #include <errno.h>
 #include <grp.h>
 #include <signal.h>
@@ -12,16 +12,16 @@
 
 static void reset_signals(void)
 {
-    /* libc does not let its own two signals (32, 33) be set, but a program that started us may have had them ignored, and
-     * then no thread of ours could ever be cancelled: so the kernel is asked. All zero is SIG_DFL on every architecture.
-     * SIGKILL and SIGSTOP refuse, which is fine. */
+    /* libc does not let programs set its own two signals (32, 33). If our parent ignored them, no thread of ours could ever be
+     * cancelled, so this calls the kernel directly. All zero is SIG_DFL on every architecture. SIGKILL and SIGSTOP fail, which
+     * does no harm. */
     static const char all_zero[64];
 
     for (int signal = 1; signal < NSIG; signal++)
         syscall(SYS_rt_sigaction, signal, all_zero, NULL, (NSIG - 1) / 8);
 }
 
-/* Everything is first moved above the highest target, so that no dup2() overwrites a descriptor still to be placed. */
+/* Moves all descriptors above the highest target first, so that no dup2() overwrites one that is still needed. */
 static int move_fds(struct proc_plan *plan)
 {
     int lowest = plan->fds[plan->fd_count - 1].target + 1, fd;
@@ -56,14 +56,14 @@ static int place_fds(struct proc_plan *plan)
             return -errno;
         plan->keep[kept++] = plan->fds[i].target;
     }
-    /* move_fds() took the status descriptor first, so it has the lower number. */
+    /* Ascending: move_fds() duplicated the status descriptor first. */
     plan->keep[kept++] = plan->status_fd;
     if (plan->cwd_fd > 0)
         plan->keep[kept++] = plan->cwd_fd;
     return fd_close_all_but(plan->keep, kept);
 }
 
-/* While these are open, and by the user who may. */
+/* Comes first: the cgroup files are still open, and the caller's user has the permission to write them. */
 static int join_cgroups(const struct proc_spec *spec)
 {
     for (size_t i = 0; i < spec->join_count; i++)
@@ -89,8 +89,8 @@ static int set_limits(const struct proc_spec *spec)
     return 0;
 }
 
-/* The raw calls: libc's make all threads follow, which takes locks. Groups first and the user last, since after that we may
- * no longer. */
+/* Raw system calls: libc's functions change all threads and take locks to do so. Groups come first and the user last, because
+ * afterwards the permission is gone. */
 static int change_user(const struct proc_user *user)
 {
     if (!user)
@@ -102,7 +102,7 @@ static int change_user(const struct proc_user *user)
     return 0;
 }
 
-/* After change_user(), which would clear it. A parent that died before the call sends nothing any more. */
+/* Must follow change_user(), which clears the death signal. The getppid() check covers a parent that died before prctl(). */
 static int follow_parent(const struct proc_plan *plan)
 {
     if (plan->spec->death_signal == 0)
@@ -112,7 +112,7 @@ static int follow_parent(const struct proc_plan *plan)
     return getppid() == plan->parent ? 0 : -ESRCH;
 }
 
-/* After change_user(): the directory must be one the new user may enter. */
+/* Must follow change_user(): the new user needs permission to enter the directory. */
 static int change_directory(const struct proc_plan *plan)
 {
     if (plan->cwd_fd > 0 && fchdir(plan->cwd_fd) < 0)
@@ -122,7 +122,7 @@ static int change_directory(const struct proc_plan *plan)
     return 0;
 }
 
-/* Returns only on failure. A candidate that may not be run is passed over like one that is missing, but remembered. */
+/* Returns only on failure. Skips a candidate without execute permission like a missing one, but reports it if no other runs. */
 static int proc_child_exec(const struct proc_plan *plan)
 {
     static char *const empty[] = { NULL };

@@ -1,4 +1,4 @@
-/* What a parent prepares and its child uses. */
+/* The plan that the parent (proc.c) prepares and the child (proc_child.c) executes. */
 #pragma once
 
 #include "base/buf.h"
@@ -14,16 +14,16 @@ struct proc_failure {
 struct proc_plan {
     const struct proc_spec *spec;
     struct buf task;     /* "starting 'program'", for errors */
-    char **candidates;   /* owned, ended by NULL: what to execute, the first that exists */
-    struct proc_fd *fds; /* owned, ascending by target, the standard three among them */
+    char **candidates;   /* owned, ends with NULL: the paths to try to execute, in order */
+    struct proc_fd *fds; /* owned, ascending by target, including 0, 1 and 2 */
     size_t fd_count;
-    int *moved;  /* owned: room for fd_count */
-    int *keep;   /* owned: room for fd_count + 2 */
+    int *moved;  /* owned: space for fd_count */
+    int *keep;   /* owned: space for fd_count + 2 */
     int null_fd; /* owned */
     int cwd_fd;
     int status_fd; /* borrowed: the write end */
     pid_t parent;
 };
 
-/* In the child, on memory that was prepared before. */
+/* Runs in the child and uses only memory that the parent prepared. */
 _Noreturn void proc_child_run(struct proc_plan *plan);

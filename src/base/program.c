@@ -9,7 +9,7 @@
 #include "base/cleanup.h"
 #include "base/mem.h"
 
-/* From the directory of the program that runs. In a build tree each program lies in the directory of its room. */
+/* Relative to the directory of the running program. In a build tree each program is in the directory of its module. */
 static const char *const places[] = { ".",      "../libexec/agentfense", "../supervisor", "../init", "../server",
                                       "../cli", "../container" };
 

@@ -1,9 +1,9 @@
 /*
- * Our other programs. They lie beside the one that runs, where they are installed (libexec), or where they were built.
+ * Finds our other programs: beside the running one, in libexec if it is installed, or in the build tree.
  */
 #pragma once
 
 #include "base/err.h"
 
-/* The absolute path of one by its name, to be freed. -ENOENT. */
+/* Returns the absolute path of the program, which the caller frees. ERR_NOT_FOUND if it is not installed. */
 int program_find(const char *name, char **ret_path, struct err *err);

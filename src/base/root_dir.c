@@ -13,7 +13,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 
-#define LINKS_MAX 40 /* as the kernel */
+#define LINKS_MAX 40 /* the kernel's limit */
 
 void root_dir_done(struct root_dir *root)
 {
@@ -38,7 +38,7 @@ int root_dir_open(const char *path, struct root_dir *ret)
     return ret->real ? 0 : -ENOENT;
 }
 
-/* The rest of a path that begins with the root's name; NULL: it does not. */
+/* Returns the part of the path behind the root's name, or NULL if the path is not inside. */
 static const char *root_dir_relative(const struct root_dir *root, const char *path)
 {
     const char *name = path_is_beneath(root->given, path) ? root->given : path_is_beneath(root->real, path) ? root->real : NULL;
@@ -49,7 +49,7 @@ static const char *root_dir_relative(const struct root_dir *root, const char *pa
     return path[strspn(path, "/")] ? path + strspn(path, "/") : ".";
 }
 
-/* Writes the first link on the way out as text. 1: done; 0: there is no link. */
+/* Replaces the first symlink in `rest` by its target and writes the resulting path. Returns 1, or 0 if there is no symlink. */
 static int expand_link(const struct root_dir *root, const char *rest, struct buf *path)
 {
     const char *at = rest, *end = rest + strlen(rest), *name = rest;

@@ -1,5 +1,5 @@
 /*
- * Whether a sanitizer is built in. Its run-time is in the way of a few things that are otherwise right; those say so by these names.
+ * Whether a sanitizer is built in. Code that a sanitizer's run-time does not support tests these names.
  */
 #pragma once
 
@@ -19,7 +19,7 @@
 #endif
 #endif
 
-/* For a program that ends by _exit(), where nobody would look for leaks. */
+/* For a program that ends with _exit(), which skips the leak check. */
 #ifdef SANITIZED_ADDRESS
 #include <sanitizer/lsan_interface.h>
 #define sanitized_find_leaks() __lsan_do_leak_check()

@@ -7,12 +7,12 @@
 #include <string.h>
 #include <strings.h>
 
-/* One digit more and the fraction's denominator would leave 64 bits. */
+/* With one digit more the denominator would not fit 64 bits. */
 #define FRACTION_DIGITS_MAX 18
 
 static const char letters[] = "KMGTPE";
 
-/* How many bits the unit shifts by, or -1 when it is none. */
+/* Returns the number of bits by which the unit shifts, or -1 if it is unknown. */
 static int shift_of_unit(const char *unit)
 {
     if (*unit == '\0' || strcasecmp(unit, "B") == 0)
@@ -73,8 +73,8 @@ static int size_parse_text(const char *s, uint64_t *ret_bytes)
         return -EINVAL;
     if (d.whole > (uint64_t) INT64_MAX >> shift)
         return -ERANGE;
-    /* The fraction is less than one unit and the whole at most INT64_MAX >> shift units: the sum fits. The product needs up
-     * to 120 bits. */
+    /* The fraction is less than one unit and the whole part at most INT64_MAX >> shift units, so the sum fits. The product
+     * needs up to 120 bits. */
     *ret_bytes = (d.whole << shift) + (uint64_t) (((unsigned __int128) d.part << shift) / d.scale);
     return 0;
 }
@@ -99,7 +99,7 @@ void size_format(uint64_t size_bytes, char out[SIZE_TEXT_MAX])
         snprintf(out, SIZE_TEXT_MAX, "%u B", (unsigned) size_bytes);
         return;
     }
-    /* In tenths of the unit, rounded; 1023.95 of one unit is already 1.0 of the next. */
+    /* Computes tenths of the unit, rounded: 1023.95 of one unit is already 1.0 of the next. */
     for (;; unit++) {
         unsigned shift = 10 * ((unsigned) unit + 1);
 

@@ -16,7 +16,8 @@ int standard_output_failed(int r)
     return r;
 }
 
-/* 0 is an error to stdio. Whoever shares the description may have made it non-blocking. */
+/* Returns 0 on error, as stdio requires. Handles EAGAIN, because another process with the same open file description may have
+ * made it non-blocking. */
 static ssize_t write_all(void *cookie, const char *bytes, size_t len)
 {
     size_t done = 0;

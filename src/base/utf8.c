@@ -69,7 +69,7 @@ size_t utf8_write(uint32_t code_point, char out[4])
     return 4;
 }
 
-/* Most text is, and most of it is long. */
+/* A fast path: most text is ASCII. */
 static size_t count_ascii(const char *bytes, size_t len)
 {
     size_t i = 0;

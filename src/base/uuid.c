@@ -29,7 +29,7 @@ void uuid_new(char out[UUID_TEXT_MAX])
     uuid_format(digits, out);
 }
 
-/* Hyphens stand where they belong, or nowhere. */
+/* Accepts hyphens at their four positions, or none at all. */
 static int parse_digits(const char *text, size_t len, char digits[DIGITS])
 {
     static const char hex[] = "0123456789abcdef";
