@@ -17,8 +17,8 @@
 #define SOCKET_NAME "ctl"
 #define CONNECT_PATIENCE_S 10
 
-/* A symlink in the socket's place would lead our requests, and the descriptors with them, to whoever listens at its end. What
- * was looked at is what is connected to: the way leads through its descriptor. */
+/* Refuses a symlink, which could send our requests and descriptors to another program. The address leads through the descriptor
+ * of the socket that was checked, so that the same one is used. */
 static int find_socket(int dir_fd, struct sockaddr_un *ret_address)
 {
     autofd int fd = path_open_beneath(dir_fd, SOCKET_NAME, O_PATH, 0);
@@ -35,7 +35,7 @@ static int find_socket(int dir_fd, struct sockaddr_un *ret_address)
     return steal_fd(&fd);
 }
 
-/* A supervisor that stands still accepts nobody, and once its queue is full connect(2) would wait as long as it does. */
+/* A supervisor that hangs accepts no connections. Once its queue is full, connect(2) would block without this limit. */
 static int connect_with_patience(int fd, const struct sockaddr_un *address)
 {
     const struct timeval patience = { .tv_sec = CONNECT_PATIENCE_S }, forever = { 0 };
@@ -66,7 +66,7 @@ static int connect_socket(int dir_fd, int *ret_fd)
     return r;
 }
 
-/* What a person reads when talking to the supervisor failed. */
+/* Describes the failure of talking to the supervisor. */
 static int ctl_client_explain(int r, struct err *err)
 {
     switch (r) {
@@ -98,7 +98,7 @@ static int64_t deadline_of(int timeout_ms)
     return timeout_ms < 0 ? INT64_MAX : clock_now_ns() + (int64_t) timeout_ms * CLOCK_NS_PER_MS;
 }
 
-/* Rounded up: a poll that ends early would only be made again. */
+/* Rounds up, so that poll() does not end too early and repeat. */
 static int left_ms(int64_t deadline_ns)
 {
     int64_t left_ns;
@@ -161,10 +161,10 @@ int ctl_client_send(int fd, const struct frame *frame, int timeout_ms, struct er
     return send_until(fd, frame, deadline_of(timeout_ms), err);
 }
 
-/* 1 when this is the answer, 0 when it is something else, or -errno. */
+/* Returns 1 if this is the answer, 0 for any other reply, or -errno. */
 static int ctl_client_match_reply(const struct ctl_reply *reply, uint64_t tag, struct err *err)
 {
-    /* A supervisor outlives the program that started it, and what it speaks. */
+    /* A supervisor outlives the program that started it, so it may be of another release. */
     if (reply->type == CTL_REPLY_HELLO && reply->hello.version != CTL_PROTO_VERSION)
         return err_set(err, ERR_FAILED_PRECONDITION, -EPROTONOSUPPORT,
                        "the sandbox's supervisor speaks version %u of the protocol, this program version %u: it was started by "
@@ -245,7 +245,7 @@ int ctl_client_sync(int fd, uint64_t tag, const char *by, struct ctl_synced *ret
     return 0;
 }
 
-/* As many as fit; when some do not, none: then everything may have changed. */
+/* Joins all paths, or none if they do not fit. No paths means that everything may have changed. */
 static void join_paths(const char *const *paths, size_t count, struct buf *out, struct ctl_paths *ret)
 {
     *ret = (struct ctl_paths){ 0 };

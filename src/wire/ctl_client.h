@@ -1,41 +1,42 @@
 /*
- * A client's end of the control socket of a sandbox (see ctl_proto.h), for callers that may wait.
+ * A client of a sandbox's control socket (see ctl_proto.h), for callers that may block.
  *
- * Timeouts are in milliseconds and of the whole call; negative means none.
+ * Timeouts are in milliseconds and cover the whole call; a negative one means no timeout.
  */
 #pragma once
 
 #include "base/err.h"
 #include "wire/ctl_proto.h"
 
-/* Connects to the socket `ctl` in a sandbox's directory, however long the path of that is. A symlink is not followed.
- * -ENOENT, -ECONNREFUSED: the sandbox is not running. */
+/* Connects to the socket `ctl` in a sandbox's directory, whatever the length of its path. Does not follow a symlink. -ENOENT or
+ * -ECONNREFUSED mean that the sandbox is not running. */
 int ctl_client_connect(int sandbox_dir_fd, int *ret_fd, struct err *err);
 
-/* One reply. `buf` holds FRAME_PAYLOAD_MAX bytes, from which `ret` borrows; the descriptors of `frame` are the caller's.
- * -ETIMEDOUT; -ECONNRESET: the supervisor is gone; -EPROTO, -EMSGSIZE: what came is no reply. */
+/* Receives one reply. `buf` holds FRAME_PAYLOAD_MAX bytes, and `ret` borrows from it; the caller owns the descriptors of
+ * `frame`. -ETIMEDOUT; -ECONNRESET if the supervisor closed the connection; -EPROTO or -EMSGSIZE if the packet is not a valid
+ * reply. */
 int ctl_client_receive(int fd, void *buf, int timeout_ms, struct frame *frame, struct ctl_reply *ret);
 
-/* Sends a frame, for instance one of ctl_run_encode(). -ETIMEDOUT when the supervisor does not read. */
+/* Sends a frame, such as one from ctl_run_encode(). -ETIMEDOUT if the supervisor does not read. */
 int ctl_client_send(int fd, const struct frame *frame, int timeout_ms, struct err *err);
 
-/* Waits for the OK, STATUS, SYNCED, FILE, LISTING or ERROR with this tag; what comes meanwhile is dropped. An ERROR is -EREMOTEIO, and `err` is what
- * the supervisor said. `buf` as above. */
+/* Waits for the OK, STATUS, SYNCED, FILE, LISTING or ERROR with this tag and drops other replies. For an ERROR returns
+ * -EREMOTEIO, with the supervisor's error in `err`. `buf` as above. */
 int ctl_client_await(int fd, uint64_t tag, struct ctl_reply *ret, void *buf, int timeout_ms, struct err *err);
 
-/* Sends a request, with `send_fd` unless that is -1, and waits for its answer: not for requests that have none (KILL, RESIZE,
- * STOP), nor for those that ctl_run_encode() makes. */
+/* Sends a request, with the descriptor `send_fd` unless that is -1, and waits for its answer. Not for requests without an
+ * answer (KILL, RESIZE, STOP), nor for those from ctl_run_encode(). */
 int ctl_client_call(int fd, const struct ctl_request *request, int send_fd, struct ctl_reply *ret, void *buf, int timeout_ms,
                     struct err *err);
 
-/* The same, and the answer's descriptor is the caller's: -1 when there is none. */
+/* Like ctl_client_call(), and returns the answer's descriptor, which the caller owns, or -1. */
 int ctl_client_call_fd(int fd, const struct ctl_request *request, int send_fd, struct ctl_reply *ret, int *ret_fd, void *buf,
                        int timeout_ms, struct err *err);
 
-/* SYNC: what the sandbox changed is in its codebase when this returns 0. `by` may be NULL. `ret` borrows from `buf`; it is zeroed
- * for a sandbox without a codebase, whose changes are safe in its delta then. */
+/* SYNC: when this returns 0, the codebase contains the sandbox's changes. `by` may be NULL. `ret` borrows from `buf`. For a
+ * sandbox without a codebase `ret` is zeroed, and the changes are durable in its delta. */
 int ctl_client_sync(int fd, uint64_t tag, const char *by, struct ctl_synced *ret, void *buf, int timeout_ms, struct err *err);
 
-/* BASE_CHANGED. Absolute paths; none, or more than a message holds: everything. */
+/* BASE_CHANGED. `paths` are absolute; if there are none, or more than a message holds, everything counts as changed. */
 int ctl_client_base_changed(int fd, uint64_t tag, const char *const *paths, size_t count, void *buf, int timeout_ms,
                             struct err *err);

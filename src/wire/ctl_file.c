@@ -38,7 +38,7 @@ static bool after_is_valid(const struct ctl_file_request *m)
     return strnlen(m->after, NAME_MAX + 1) <= (m->op == CTL_FILE_LIST ? NAME_MAX : 0);
 }
 
-/* A field that an operation has no use for is zero. */
+/* Fields that an operation does not use must be zero. */
 bool ctl_file_request_is_valid(const struct ctl_file_request *m)
 {
     bool makes = m->op == CTL_FILE_WRITE || m->op == CTL_FILE_MKDIR;
@@ -128,7 +128,7 @@ bool ctl_listing_add(struct ctl_listing *listing, uint8_t *buf, const struct ctl
     return true;
 }
 
-/* Exactly as many as it says, in their order, each once. */
+/* Requires exactly `count` entries in ascending order without duplicates. */
 bool ctl_listing_is_valid(const struct ctl_listing *m)
 {
     struct ctl_file file;

@@ -1,4 +1,4 @@
-/* What the files that implement ctl_proto.h share. */
+/* Shared by the files that implement ctl_proto.h. */
 #pragma once
 
 #include <stdbool.h>
@@ -7,19 +7,19 @@
 #include "wire/reader.h"
 #include "wire/writer.h"
 
-/* The highest number Linux uses for a signal, and for an errno. */
+/* The highest signal and errno numbers on Linux. */
 #define CTL_SIGNAL_MAX 64
 #define CTL_ERRNO_MAX 4095
 
 bool ctl_state_is_valid(enum ctl_state state);
 
-/* Whether there is a NUL in the array. */
+/* Returns true if the array contains a NUL. */
 bool ctl_text_is_ended(const char *text, size_t cap);
 
-/* Copies a string into an array of `cap` zeros, or makes the reader fail. */
+/* Copies a string into an array of `cap` zeros. Fails the reader if it does not fit. */
 void ctl_read_text(struct reader *r, char *ret, size_t cap);
 
-/* Whether there are as many as it says, each with its end and none empty. */
+/* Returns true if there are exactly `count` NUL-terminated paths and none is empty. */
 bool ctl_paths_are_valid(const struct ctl_paths *paths, size_t most);
 void ctl_write_paths(struct writer *w, const struct ctl_paths *paths);
 void ctl_read_paths(struct reader *r, struct ctl_paths *paths);

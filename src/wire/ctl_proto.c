@@ -81,7 +81,7 @@ void ctl_read_paths(struct reader *r, struct ctl_paths *paths)
     paths->bytes = reader_bytes(r, paths->len);
 }
 
-/* Both directions share these checks, so that nothing is encoded that would not be decoded. */
+/* Encoding and decoding share these checks, so that every encoded message can be decoded. */
 
 static bool name_is_valid(const char name[CTL_NAME_MAX])
 {
@@ -93,7 +93,7 @@ static bool kill_is_valid(const struct ctl_request *m)
     return m->kill.signal >= 1 && m->kill.signal <= CTL_SIGNAL_MAX && m->kill.scope <= CTL_KILL_TREE;
 }
 
-/* Of everything but ctl_run. */
+/* For every type except those of ctl_run. */
 static bool request_is_valid(const struct ctl_request *m)
 {
     if (m->tag == 0)

@@ -3,7 +3,7 @@
 
 #include "wire/ctl_int.h"
 
-/* Both directions share these checks, so that nothing is encoded that would not be decoded. */
+/* Encoding and decoding share these checks, so that every encoded message can be decoded. */
 
 static bool code_is_valid(enum err_code code, bool is_failure)
 {

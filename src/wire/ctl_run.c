@@ -16,7 +16,8 @@
 #define FIXED_LEN 32
 #define LIMITS_LEN 32
 
-/* Before the arguments: the exec's or session's name, the session of a SESSION_EXEC or the note of a logged exec, the working directory. */
+/* Strings before the arguments: the name of the exec or session; the session of a SESSION_EXEC or the note of a logged exec;
+ * the working directory. */
 #define HEAD_COUNT 3
 
 static const char *const no_strings[] = { NULL };
@@ -31,7 +32,7 @@ bool ctl_type_is_run(enum ctl_request_type type)
     return type == CTL_REQUEST_EXEC || type == CTL_REQUEST_SESSION_OPEN || type == CTL_REQUEST_SESSION_EXEC;
 }
 
-/* What both directions check alike. */
+/* Encoding and decoding share these checks. */
 
 static bool flags_are_valid(enum ctl_request_type type, uint32_t flags)
 {
@@ -93,7 +94,7 @@ static const char *or_empty(const char *text)
     return text ? text : "";
 }
 
-/* Fills in what `run` says of the strings. */
+/* Fills in the fields of `run` that describe the strings. */
 static int measure_command(enum ctl_request_type type, struct string_block *block, struct ctl_run *run)
 {
     int r = string_block_measure(block);
@@ -150,7 +151,7 @@ int ctl_run_encode(enum ctl_request_type type, uint64_t tag, const struct ctl_ru
     return 0;
 }
 
-/* Of strings that are known to be as many as announced. */
+/* Expects that the number of strings was already checked. */
 static bool strings_are_valid(enum ctl_request_type type, uint32_t flags, const char *strings)
 {
     return names_are_valid(type, flags, strings, strings + strlen(strings) + 1);

@@ -1,6 +1,6 @@
 /*
- * Which drivers of workspaces work on this host, by trying: `agentfense-supervisor --try DIR` does for a moment, in namespaces of its own, what
- * it would do for a sandbox, and says what came of it, a line for each driver: "overlayfs\tyes\tmounted a trial ...".
+ * Finds out by trial which drivers of workspaces work on this host. `agentfense-supervisor --try DIR` does in its own
+ * namespaces what it would do for a sandbox and prints one line per driver: "overlayfs\tyes\tmounted a trial ...".
  */
 #pragma once
 
@@ -14,17 +14,18 @@
 
 struct driver_trial {
     bool works;
-    char reason[DRIVER_TRIAL_REASON_MAX]; /* what was found; "" before it was tried */
+    char reason[DRIVER_TRIAL_REASON_MAX]; /* the result; "" before the trial */
 };
 
-/* The better first; all arrays of trials are in this order. Ended by NULL. */
+/* In order of preference, which is also the order of all arrays of trials. Ends with NULL. */
 extern const char *const driver_trial_names[];
 
-/* Index of a driver's name, or -1. */
+/* Returns the index of a driver, or -1. */
 int driver_trial_index(const char *name);
 
-/* Reads what the program says. Lines that are none are passed over. */
+/* Parses the program's output. Skips lines that are not results. */
 void driver_trial_parse(const char *text, size_t len, struct driver_trial ret[DRIVER_TRIAL_COUNT]);
 
-/* Asks it. `dir` is a directory of ours, on the file system where sandboxes are kept. When it cannot be asked none works, and the reasons say why. */
+/* Runs the trial. `dir` is a directory of ours on the file system that stores sandboxes. If the trial fails, no driver works
+ * and the reasons say why. */
 void driver_trial_run(const char *dir, struct driver_trial ret[DRIVER_TRIAL_COUNT]);

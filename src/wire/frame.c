@@ -20,15 +20,16 @@
  *      8  u64          id
  *     16  u32          length of the payload, which follows and ends the packet
  *
- * Length and number of descriptors are known from the packet as well. They are sent nevertheless and must agree: that tells a
- * frame from anything else, and a descriptor lost on the way (EMFILE here, or another's socket in between) from one not sent.
+ * The packet itself also gives the payload's length and the number of descriptors. Both must agree with the header. This
+ * detects packets that are not frames, and distinguishes a lost descriptor (EMFILE here, or the socket of another process on
+ * the way) from one that was never sent.
  */
 #define HEADER_LEN 20
 #define MAGIC_LEN 3
 
 static const char magic[MAGIC_LEN] = { 'A', 'F', 'W' };
 
-/* Room for the descriptors, aligned as the kernel wants it. */
+/* A buffer for the descriptors with the alignment that the kernel needs. */
 union control {
     struct cmsghdr align;
     char bytes[CMSG_SPACE(FRAME_FDS_MAX * sizeof(int))];
@@ -64,7 +65,7 @@ static void attach_fds(const struct frame *frame, struct msghdr *msg, union cont
     memcpy(CMSG_DATA(cmsg), frame->fds, len);
 }
 
-/* One name for "nobody is there", whichever way the kernel noticed. */
+/* Maps all errors for a missing peer to one. */
 static int socket_error(int error)
 {
     return error == EPIPE || error == ENOTCONN ? -ECONNRESET : -error;
@@ -89,8 +90,8 @@ int frame_send(int sock, const struct frame *frame, enum frame_wait wait)
     return n < 0 ? socket_error(errno) : 0;
 }
 
-/* Notes every descriptor that came: from here on they are ours to close. There is room for all, since the kernel installs
- * only as many as the control buffer holds. */
+/* Records every received descriptor; from here on we must close them. All of them fit, because the kernel installs only as many
+ * as the control buffer holds. */
 static void collect_fds(struct msghdr *msg, struct frame *frame)
 {
     frame->fd_count = 0;

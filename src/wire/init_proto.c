@@ -7,7 +7,7 @@
 #include "wire/reader.h"
 #include "wire/writer.h"
 
-/* The highest number Linux uses for a signal, and for an errno. */
+/* The highest signal and errno numbers on Linux. */
 #define SIGNAL_MAX 64
 #define ERRNO_MAX 4095
 
@@ -29,7 +29,7 @@ const char *init_step_text(enum init_step step)
     return step >= INIT_STEP_REQUEST && step <= INIT_STEP_LAST ? step_texts[step] : "starting it";
 }
 
-/* Both directions share these checks, so that nothing is encoded that would not be decoded. */
+/* Encoding and decoding share these checks, so that every encoded message can be decoded. */
 
 static bool hello_is_valid(const struct init_report *m)
 {

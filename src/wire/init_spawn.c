@@ -31,7 +31,7 @@ static bool rlimit_is_valid(const struct init_rlimit *limit)
     return limit->resource < RESOURCE_MAX && limit->soft <= limit->hard;
 }
 
-/* What both directions check alike. */
+/* Encoding and decoding share these checks. */
 static bool spawn_is_valid(const struct init_spawn *spawn)
 {
     if ((spawn->flags & ~(uint32_t) INIT_SPAWN_ALL) != 0 || spawn->rlimit_count > INIT_SPAWN_RLIMITS_MAX)
@@ -210,7 +210,7 @@ void init_spawn_vectors(const struct init_spawn *spawn, char **room, struct init
 {
     const char *at = spawn->strings;
 
-    /* exec takes pointers to char for historical reasons and writes nothing. */
+    /* execve() declares pointers to char for historical reasons and writes nothing. */
     ret->cwd = (char *) at;
     ret->argv = room;
     ret->envp = room + spawn->argc + 1;

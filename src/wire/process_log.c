@@ -22,7 +22,7 @@ void process_log_name(const char *process, uint64_t start, char out[PROCESS_LOG_
     snprintf(out, PROCESS_LOG_NAME_MAX, "%.64s.%" PRIu64 SUFFIX, process, start);
 }
 
-/* The number in "<process>.<number>.log". */
+/* Parses the number in "<process>.<number>.log". */
 static bool parse_name(const char *file, const char *process, uint64_t *ret)
 {
     size_t len = strlen(process), digits;
@@ -36,7 +36,7 @@ static bool parse_name(const char *file, const char *process, uint64_t *ret)
     return true;
 }
 
-/* Keeps them in their order; of more than there can be the newest. */
+/* Keeps the starts sorted. If there are too many, keeps the newest. */
 static void add_start(struct process_log *log, uint64_t start)
 {
     size_t at;

@@ -18,10 +18,8 @@
 #include "wire/reader.h"
 #include "wire/writer.h"
 
-/*
- * The file: "AFPR", u8 version, u8 flags, u32 pid, u64 started_ns, u64 stopped_ns, u8 end, u32 status, u64 user_us, u64 system_us,
- * u64 max_rss_kib, u64 lost_bytes; then name, command, note, each ended by a NUL.
- */
+/* The file: "AFPR", u8 version, u8 flags, u32 pid, u64 started_ns, u64 stopped_ns, u8 end, u32 status, u64 user_us, u64
+ * system_us, u64 max_rss_kib, u64 lost_bytes; then name, command and note, each NUL-terminated. */
 #define VERSION 1
 #define RECORD_BYTES_MAX (CTL_NAME_MAX + PROCESS_COMMAND_MAX + CTL_NOTE_MAX + 128)
 #define SUFFIX ".record"
@@ -176,7 +174,7 @@ int process_record_store(int process_dir_fd, const struct process_record *record
     return r < 0 && write_over(process_dir_fd, file, bytes, len) == 0 ? 0 : r;
 }
 
-/* Whether a file belongs to a process: its name, a dot, anything. */
+/* Returns true if the file belongs to the process: its name, a dot, anything. */
 static bool is_of(const char *file, const char *name)
 {
     size_t len = strlen(name);

@@ -1,14 +1,14 @@
 /*
- * A process in the background of a sandbox, as it is remembered, and where its output is:
+ * The record of a background process of a sandbox, and the place of its output:
  *
- *     <dir>/processes/<name>.record        this: replaced whole when it starts and when it ends
- *     <dir>/processes/<name>.<start>.log   what it printed, standard output and standard error as they came; see process_log.h
+ *     <dir>/processes/<name>.record        this record, replaced when the process starts and when it ends
+ *     <dir>/processes/<name>.<start>.log   standard output and standard error in their order; see process_log.h
  *
- * The supervisor writes them, so that they go on whoever else is killed; the server reads them, also when the sandbox does not run. They
- * are written by us for us, in a directory nobody else can write, and are nevertheless read like a stranger's.
+ * The supervisor writes the files, so they do not depend on other processes. The server reads them, even if the sandbox is not
+ * running. Only we can write the directory; the files are nevertheless read as untrusted input.
  *
- * A process has ended when nothing of its tree is left. A record without an end, of a sandbox whose supervisor does not live, is of a
- * process that ended with it.
+ * A process has ended when no process of its tree is left. If a record has no end and the sandbox's supervisor is not running,
+ * the process ended together with the supervisor.
  */
 #pragma once
 
@@ -21,41 +21,42 @@
 
 #define PROCESS_DIR "processes"
 #define PROCESS_ID_PREFIX "pr_"
-#define PROCESS_COMMAND_MAX 4096 /* of the text, with its NUL */
+#define PROCESS_COMMAND_MAX 4096 /* of the text, including the NUL */
 
 struct process_record {
-    char name[CTL_NAME_MAX];        /* "pr_...": never used again */
-    uint32_t pid;                   /* inside, and its process group too; 0: not started yet */
+    char name[CTL_NAME_MAX];        /* "pr_...": never reused */
+    uint32_t pid;                   /* in the sandbox, also its process group; 0: not started yet */
     bool is_tty;                    /* it has a terminal */
-    bool has_exited;                /* its first process has: `end` and what follows is known */
-    int64_t started_ns, stopped_ns; /* wall clock; stopped 0: not yet */
+    bool has_exited;                /* its main process has exited: `end` and the following fields are valid */
+    int64_t started_ns, stopped_ns; /* wall clock; stopped_ns 0: still running */
     enum ctl_end end;
     int32_t status; /* as in struct ctl_finished */
     uint64_t user_us, system_us, max_rss_kib;
-    uint64_t lost_bytes; /* of its output, that the disk did not take */
-    char *command;       /* owned; for people, cut */
-    char *note;          /* owned: whatever the client wanted to be kept */
+    uint64_t lost_bytes; /* output that could not be written to the disk */
+    char *command;       /* owned; shortened, for people */
+    char *note;          /* owned; opaque text that the client stores */
 };
 
 void process_record_done(struct process_record *record);
 
-/* Opens the directory in that of the sandbox; -ENOENT when there is none and it is not to be made. */
+/* Opens the directory in the sandbox's directory. -ENOENT if it does not exist and `create` is false. */
 int process_dir_open(int sandbox_dir_fd, bool create);
 
 int process_record_load(int process_dir_fd, const char *name, struct process_record *ret);
 
-/* Atomic. Where the disk is full the file is written over, if there is one: the text in it never changes its length. */
+/* Replaces the record atomically. If the disk is full, overwrites an existing file, whose length is the same because the texts
+ * never change. */
 int process_record_store(int process_dir_fd, const struct process_record *record);
 
-/* The record and its log. */
+/* Removes the record and its log. */
 void process_record_remove(int process_dir_fd, const char *name);
 
 struct process_record_list {
-    struct process_record *items; /* owned; the oldest first */
+    struct process_record *items; /* owned; oldest first */
     size_t count, cap;
 };
 
 void process_record_list_done(struct process_record_list *list);
 
-/* What cannot be read is left out. */
+/* Skips records that cannot be read. */
 int process_record_list_load(int process_dir_fd, struct process_record_list *ret);

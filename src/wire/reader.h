@@ -1,8 +1,9 @@
 /*
- * Takes a payload apart, byte by byte, whoever wrote it.
+ * Decodes an untrusted payload field by field.
  *
- * A reader borrows the bytes. It never reads past their end: the first thing that does not fit makes it fail, from then on it
- * gives zeros, and reader_end() says so at the end, so a decoder reads all its fields and asks once. Numbers are little endian.
+ * A reader borrows the bytes and never reads past their end. The first field that does not fit fails the reader. Afterwards all
+ * fields are zero and reader_end() reports the failure, so a decoder reads all fields and checks once. Numbers are little
+ * endian.
  */
 #pragma once
 
@@ -23,14 +24,14 @@ uint16_t reader_u16(struct reader *reader);
 uint32_t reader_u32(struct reader *reader);
 uint64_t reader_u64(struct reader *reader);
 
-/* The next `len` bytes, lent, or NULL when there are fewer. */
+/* Returns the next `len` bytes, borrowed, or NULL if there are fewer. */
 const void *reader_bytes(struct reader *reader, size_t len);
 
-/* The next string, lent with its NUL, or NULL when there is no NUL within the next `cap` bytes. */
+/* Returns the next string, borrowed, or NULL if the next `cap` bytes contain no NUL. */
 const char *reader_string(struct reader *reader, size_t cap);
 
-/* For a decoder that found a value it refuses. */
+/* For a decoder that refuses a value. */
 void reader_fail(struct reader *reader);
 
-/* 0 when everything was read and nothing is left, else -EPROTO. */
+/* Returns 0 if everything was read and no bytes are left, otherwise -EPROTO. */
 int reader_end(const struct reader *reader);

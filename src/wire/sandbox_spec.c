@@ -77,7 +77,7 @@ void sandbox_spec_add_reserved(struct sandbox_spec *spec, const char *path)
     spec->reserved_paths[spec->reserved_count++] = xdup(path);
 }
 
-/* Not isalnum(), which asks the locale. */
+/* isalnum() depends on the locale. */
 static bool is_name_char(char c)
 {
     return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
@@ -116,7 +116,7 @@ bool sandbox_image_is_valid(const char *image)
     return image[len] == '\0' && len < SANDBOX_IMAGE_MAX;
 }
 
-/* A stranger's text in quotes, or what to say when there is none. */
+/* Reports an invalid value: its untrusted text in quotes, or that it is empty. */
 static int sandbox_spec_reject(struct err *err, const char *what, const char *text, const char *why)
 {
     autodone(buf) struct buf shown = BUF_EMPTY;
@@ -137,7 +137,7 @@ static bool is_set(const char *text)
     return text && *text;
 }
 
-/* Without an id its name is its directory's. */
+/* Without an id the name is the name of the directory, so it is required. */
 static int check_names(const struct sandbox_spec *spec, struct err *err)
 {
     if (is_set(spec->id) && !sandbox_spec_id_is_valid(spec->id))
@@ -243,7 +243,7 @@ int sandbox_spec_load(int dir_fd, struct sandbox_spec **ret, struct err *err)
     return r < 0 ? err_wrap(err, r, "reading the sandbox's spec") : 0;
 }
 
-/* Nothing is stored that could not be loaded again. */
+/* Checks the spec first, so that every stored spec can be loaded. */
 int sandbox_spec_store(int dir_fd, const struct sandbox_spec *spec, bool lasts, struct err *err)
 {
     autodone(buf) struct buf bytes = BUF_EMPTY;

@@ -9,11 +9,11 @@
 #include "wire/writer.h"
 
 /*
- * The file, numbers little endian, strings ended by a NUL:
+ * The file; numbers are little endian, strings NUL-terminated:
  *
  *      0  "AFSB"       magic
  *      4  u8           version
- *      5  u8           what it is: a spec, or rules
+ *      5  u8           kind: a spec, or rules
  *      6  u32          length of the body, which follows and ends the file
  *     10  u64          checksum of the body
  *
@@ -28,7 +28,7 @@
  *                      u32 count of mounts, each: src, dst, u8 read_only
  *                      u32 count of the environment, each a string
  *
- * The checksum is against a disk, not against an enemy: a byte that turned over in a pattern would otherwise be another rule.
+ * The checksum protects against disk errors, not against attackers: a flipped bit in a pattern would be another rule.
  */
 #define VERSION 5
 #define HEADER_LEN 18
@@ -39,7 +39,7 @@ enum spec_file_kind { KIND_SPEC = 1, KIND_RULES = 2 };
 
 static const char magic[MAGIC_LEN] = { 'A', 'F', 'S', 'B' };
 
-/* FNV-1a, 64 bits: tells every change of a single byte. */
+/* Detects every change of a single byte. */
 static uint64_t sandbox_spec_checksum(const void *bytes, size_t len)
 {
     const uint8_t *at = bytes;
@@ -130,7 +130,7 @@ static void put_env(struct buf *out, const struct sandbox_spec *spec)
         put_string(out, spec->env[i]);
 }
 
-/* Leaves room for the header, which is known at the end. */
+/* Leaves space for the header, whose fields are known at the end. */
 static void sandbox_spec_begin_file(struct buf *out)
 {
     static const char blank[HEADER_LEN];
@@ -169,7 +169,7 @@ void sandbox_spec_rules_encode(const struct sandbox_spec *spec, struct buf *out)
     sandbox_spec_end_file(out, KIND_RULES);
 }
 
-/* Rules come from a client, who is told that they are wrong; a spec is ours. */
+/* Rules come from a client, whose fault an error is; a spec is ours. */
 static enum err_code code_of(enum spec_file_kind kind)
 {
     return kind == KIND_SPEC ? ERR_DATA_LOSS : ERR_INVALID_ARGUMENT;
@@ -180,7 +180,7 @@ static int sandbox_spec_damaged(enum spec_file_kind kind, const char *how, struc
     return err_set(err, code_of(kind), -EBADMSG, "the file is damaged: %s", how);
 }
 
-/* A check of the content failed, and has said why. */
+/* Adjusts the code of an error that a check of the content has set. */
 static int bad_content(enum spec_file_kind kind, struct err *err)
 {
     if (err)
@@ -188,7 +188,7 @@ static int bad_content(enum spec_file_kind kind, struct err *err)
     return -EBADMSG;
 }
 
-/* Checks all that is around the body and lets `ret` read it. */
+/* Checks everything around the body and sets `ret` to read the body. */
 static int open_body(const void *bytes, size_t len, enum spec_file_kind kind, struct reader *ret, uint8_t *ret_version,
                      struct err *err)
 {
@@ -277,7 +277,7 @@ static void read_container(struct reader *r, uint8_t version, struct sandbox_spe
     spec->driver = xdup(version < 4 ? "" : read_string(r));
 }
 
-/* The files of a codebase are <codebases>/<id>/files. */
+/* The files of a codebase are in <codebases>/<id>/files. */
 static char *codebase_of_base(const char *base_path)
 {
     const char *end = strrchr(base_path, '/'), *at = end;
@@ -290,7 +290,7 @@ static char *codebase_of_base(const char *base_path)
     return xdup(id_is_valid(CODEBASE_ID_PREFIX, id) ? id : "");
 }
 
-/* Before version 5 a sandbox had one name: that of its directory, which was an id where a server had made it. */
+/* Before version 5 a sandbox had one name, that of its directory. For sandboxes of a server that was an id. */
 static void derive_identity(struct sandbox_spec *spec)
 {
     bool has_id = sandbox_spec_id_is_valid(spec->name);

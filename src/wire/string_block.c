@@ -8,10 +8,10 @@
 
 #include "base/cleanup.h"
 
-/* Nobody can change bytes or size of what carries these, not even the writer of it, and nobody can take them off again. */
+/* With these seals no process can change the bytes or the size, or remove the seals. */
 #define SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 
-/* Counts a vector's strings and bytes, and stops counting where both are too many anyway. */
+/* Counts the strings and bytes of a vector. Stops when they exceed the limits. */
 static int string_block_measure_vector(const char *const *strings, uint32_t *ret_count, size_t *bytes)
 {
     uint32_t count = 0;
@@ -72,7 +72,7 @@ int string_block_seal(const struct string_block *block)
 
 bool string_block_is_bounded(uint32_t argc, uint32_t envc, uint32_t len)
 {
-    /* Each compared alone first: their sum may wrap. */
+    /* Each is compared alone first, because their sum may wrap. */
     return argc <= STRING_BLOCK_COUNT_MAX && envc <= STRING_BLOCK_COUNT_MAX && argc + envc <= STRING_BLOCK_COUNT_MAX &&
            len <= STRING_BLOCK_BYTES_MAX;
 }
@@ -89,8 +89,8 @@ bool string_block_is_valid(const char *bytes, size_t len, size_t count)
     return at == end && found == count;
 }
 
-/* Without the seals the sender could change the strings after they were checked, or cut them short, which is SIGBUS for the
- * reader. Only memfds have seals, so nothing else passes. */
+/* Without the seals the sender could change the strings after the check, or truncate them, which raises SIGBUS in the reader.
+ * Only memfds have seals, so other files fail. */
 static int check_fd(int fd, size_t len)
 {
     struct stat st;

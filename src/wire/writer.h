@@ -1,7 +1,8 @@
 /*
- * Puts a payload together in the caller's memory: the counterpart of reader.h.
+ * Encodes a payload into the caller's memory: the counterpart of reader.h.
  *
- * What does not fit makes it fail, nothing is written past the end, and writer_end() says so once for all fields.
+ * A field that does not fit fails the writer. It never writes past the end, and writer_end() reports the failure once for all
+ * fields.
  */
 #pragma once
 
@@ -23,7 +24,7 @@ void writer_u16(struct writer *writer, uint16_t value);
 void writer_u32(struct writer *writer, uint32_t value);
 void writer_u64(struct writer *writer, uint64_t value);
 void writer_bytes(struct writer *writer, const void *bytes, size_t len);
-void writer_string(struct writer *writer, const char *string); /* with its NUL */
+void writer_string(struct writer *writer, const char *string); /* including its NUL */
 
-/* 0, or -EMSGSIZE when something did not fit. */
+/* Returns 0, or -EMSGSIZE if a field did not fit. */
 int writer_end(const struct writer *writer);
