@@ -8,7 +8,7 @@
 
 static struct {
     pthread_once_t once;
-    int r; /* how loading it went, and `err` why it failed */
+    int r; /* result of loading; on failure `err` has the reason */
     struct err err;
     struct archive_library functions;
 } state = { .once = PTHREAD_ONCE_INIT };

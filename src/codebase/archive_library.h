@@ -1,6 +1,6 @@
 /*
- * libarchive, loaded when the first archive comes: it brings a dozen libraries along, and most processes that link this room are
- * supervisors, which never see an archive.
+ * libarchive, loaded at the first archive. It brings a dozen other libraries along, and most processes that link this module
+ * are supervisors, which never read an archive.
  */
 #pragma once
 
@@ -54,5 +54,5 @@ struct archive_library {
 #undef X
 };
 
-/* NULL and `err` filled when it cannot be loaded. */
+/* Returns NULL and sets `err` if the library cannot be loaded. */
 const struct archive_library *archive_library_get(struct err *err);

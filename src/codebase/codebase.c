@@ -13,8 +13,6 @@
 
 #define MAKE_TRIES 16
 
-/* ---- the root ---- */
-
 int codebases_open(const char *root, const struct codebase_options *options, struct codebases **ret, struct err *err)
 {
     autoptr(codebases) all = xnew(struct codebases);
@@ -59,8 +57,6 @@ int codebases_each(struct codebases *all, codebase_id_fn fn, void *cookie, struc
 
     return r < 0 ? err_errno(err, r, "listing the codebases") : r;
 }
-
-/* ---- one codebase ---- */
 
 static int check_id(const char *id, struct err *err)
 {
@@ -153,7 +149,7 @@ int codebase_files_fd(const struct codebase *cb)
     return cb->files_fd;
 }
 
-/* The lock on its directory tells recovery that somebody is at work on it. -EAGAIN: recovery was faster. */
+/* Creates and locks the directory. The lock tells recovery that the directory is in use. -EAGAIN if recovery removed it first. */
 static int make_directories(int root_fd, const char *name, int *ret_dir)
 {
     static const char *const parts[] = { "files", "versions", "stage" };
@@ -161,7 +157,7 @@ static int make_directories(int root_fd, const char *name, int *ret_dir)
     autofd int dir = -1, lock = -1;
     int r;
 
-    /* Others may search it: a fence that serves `files` may run as another user. */
+    /* Other users may search it: the fence that serves `files` may run as one. */
     if (mkdirat(root_fd, name, 0755) < 0)
         return -errno;
     dir = path_open_beneath(root_fd, name, O_RDONLY | O_DIRECTORY, 0);
@@ -182,7 +178,7 @@ static int make_directories(int root_fd, const char *name, int *ret_dir)
     return 0;
 }
 
-/* Made under another name and renamed, so that nobody ever opens half of one. */
+/* Creates the codebase under another name and renames it, so that an incomplete one is never visible. */
 static int make_codebase(struct codebases *all, const char *id)
 {
     char name[ID_TEXT_MAX];
@@ -217,9 +213,7 @@ int codebase_create(struct codebases *all, const char *id, struct codebase **ret
     return codebase_open(all, id, ret, err);
 }
 
-/* ---- the lock ---- */
-
-/* 1: still there under its id. One that was deleted may be replaced by a new one of the same id. */
+/* Returns 1 if it still exists under its id. After a deletion another codebase may have taken the id. */
 static int is_still_there(struct codebase *cb)
 {
     struct stat st;
@@ -231,7 +225,7 @@ static int is_still_there(struct codebase *cb)
 
 int codebase_lock_only(struct codebase *cb, int *ret_lock, struct err *err)
 {
-    /* Opened anew each time: a lock belongs to the open file, so threads of one process exclude each other too. */
+    /* Opened for each lock: the lock belongs to the open file description, so threads of one process exclude each other too. */
     autofd int fd = path_open_beneath(cb->dir_fd, "lock", O_RDWR, 0);
     int r = fd < 0 ? fd : 0;
 
@@ -279,7 +273,7 @@ static struct codebase_info info_of(const struct codebase_meta *meta)
                                    .oldest_version = meta->oldest - 1 };
 }
 
-/* Without waiting for a version in the making: the counters are replaced whole. */
+/* Does not wait for a version in progress: the counters are replaced atomically. */
 int codebase_info(struct codebase *cb, struct codebase_info *ret, struct err *err)
 {
     struct codebase_meta meta;
@@ -305,7 +299,7 @@ int codebase_recount(struct codebase *cb, struct codebase_info *ret, struct err 
     r = settle_recount(cb, meta.oldest, &counted);
     if (r < 0)
         return err_errno(err, r, "counting the codebase '%s'", cb->id);
-    if (counted.version < meta.version) { /* when no layer is left, only `meta` knows */
+    if (counted.version < meta.version) { /* without any layer only `meta` knows the version */
         counted.version = meta.version;
         counted.oldest = meta.oldest;
     }

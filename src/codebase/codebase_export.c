@@ -22,8 +22,8 @@ struct export_run {
     struct archive_entry *entry;
     codebase_export_fn fn;
     void *cookie;
-    int failure;  /* of the callback */
-    size_t strip; /* bytes of the path before the name in the archive */
+    int failure;  /* result of the callback */
+    size_t strip; /* length of the path's prefix that names in the archive omit */
 };
 
 static la_ssize_t on_write(struct archive *archive, void *cookie, const void *bytes, size_t len)
@@ -58,7 +58,7 @@ static int write_header(struct export_run *x, const struct codebase_file *file, 
     lib->archive_entry_set_size(x->entry, S_ISREG(st->st_mode) ? st->st_size : 0);
     if (target)
         lib->archive_entry_set_symlink(x->entry, target);
-    /* A warning is about a name that is no UTF-8: it is written as the bytes that it is. */
+    /* ARCHIVE_WARN means that the name is not UTF-8: libarchive writes its bytes. */
     r = lib->archive_write_header(x->archive, x->entry);
     return r == ARCHIVE_OK || r == ARCHIVE_WARN ? 0 : export_failure(x);
 }
@@ -72,7 +72,7 @@ static int write_file(struct export_run *x, const struct codebase_file *file)
     int r;
 
     if (fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP)
-        return 0; /* replaced since it was listed */
+        return 0; /* it was replaced after it was listed */
     if (fd < 0 || fstat(fd, &st) < 0)
         return fd < 0 ? fd : -errno;
     if (!S_ISREG(st.st_mode))
@@ -132,7 +132,7 @@ static int open_archive(struct export_run *x, enum codebase_export_filter filter
         r = x->lib->archive_write_add_filter_zstd(x->archive);
     if (r == ARCHIVE_OK)
         r = x->lib->archive_write_set_format_pax_restricted(x->archive);
-    /* No padding: zeros behind a compressed stream are rubbish to some who read it. */
+    /* No padding: some readers reject zeros after a compressed stream. */
     if (r == ARCHIVE_OK)
         r = x->lib->archive_write_set_bytes_in_last_block(x->archive, 1);
     if (r == ARCHIVE_OK)

@@ -1,4 +1,5 @@
-/* A codebase, or a directory of it, as a tar stream. No snapshot: each file is whole, but a version made meanwhile may show in part. */
+/* Exports a codebase, or a directory of it, as a tar stream. Not a snapshot: each file is consistent, but a version made
+ * meanwhile may appear partially. */
 #pragma once
 
 #include <stddef.h>
@@ -7,7 +8,7 @@
 
 enum codebase_export_filter { CODEBASE_EXPORT_PLAIN, CODEBASE_EXPORT_GZIP, CODEBASE_EXPORT_ZSTD };
 
-/* Takes all the bytes and returns 0, or a negative errno, which ends the export. */
+/* Consumes all bytes and returns 0, or a negative errno, which ends the export. */
 typedef int (*codebase_export_fn)(const void *bytes, size_t len, void *cookie);
 
 /* Names in the archive are relative to `path` (NULL: the root). */

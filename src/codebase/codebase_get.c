@@ -44,8 +44,8 @@ int codebase_get_open(struct codebase *cb, const char *path, int *ret_fd, struct
     return r < 0 ? r : open_file(cb->files_fd, clean.data, clean.data, ret_fd, ret_st, err);
 }
 
-/* The first change after the version tells what was there before it: the entry's old object, and in it what is left of the path.
- * 1: told. */
+/* The first change after the version shows the state before it: the entry's old object, plus the rest of the path inside it.
+ * Returns 1 if it found the path, 0 if this version did not change it, -ENOENT if the path did not exist. */
 static int find_in(const struct manifest *m, const char *path, struct buf *out)
 {
     char old[OBJECT_NAME_MAX];

@@ -14,18 +14,18 @@
 #include "codebase/tree_path.h"
 #include "codebase/txn_int.h"
 
-#define TREE "tree" /* where it is unpacked, in the stage */
+#define TREE "tree" /* the directory of the stage into which it unpacks */
 
 struct codebase_import {
     struct codebase_txn *txn; /* owned */
     bool is_replacing;
-    struct path_map laid; /* what a replacing one has put */
+    struct path_map laid; /* for a replacing import: the names it has put */
     struct extract_limits limits;
     int tree_fd;          /* owned */
-    int in_fd, thread_fd; /* owned; our end and the thread's */
+    int in_fd, thread_fd; /* owned; our end and the thread's end */
     pthread_t thread;
     bool is_running;
-    /* the thread's until it is joined */
+    /* belong to the thread until it is joined */
     struct extract_counts counts;
     struct err err;
     int result;
@@ -36,7 +36,7 @@ static void *unpacker_thread(void *cookie)
     struct codebase_import *import = cookie;
 
     import->result = extract_run(import->thread_fd, import->tree_fd, &import->limits, &import->counts, &import->err);
-    /* Whoever sends more gets EPIPE and asks for the result. */
+    /* A sender that continues gets EPIPE and then reads the result. */
     shutdown(import->thread_fd, SHUT_RDWR);
     return NULL;
 }
@@ -133,11 +133,11 @@ int codebase_import_write(struct codebase_import *import, const void *bytes, siz
     }
     if (len == 0)
         return 0;
-    /* The thread has ended. What follows the end of an archive, such as padding, is nobody's concern. */
+    /* The thread has ended. Bytes after the end of an archive, such as padding, are ignored. */
     return result_of(import, err);
 }
 
-/* ---- laying it over the codebase ---- */
+/* ---- merging it into the codebase ---- */
 
 static int kind_there(struct codebase *cb, const char *path, enum tree_kind *ret)
 {
@@ -170,7 +170,7 @@ static int each_in(int dirfd, const char *relpath, int (*fn)(struct codebase_imp
     return r;
 }
 
-/* A directory that is not there yet comes into its place whole, by one rename; only one that is there is gone through. */
+/* A directory that does not exist yet is put with one rename; existing directories are merged entry by entry. */
 static int merge_tree(struct codebase_import *import, const char *path)
 {
     struct codebase_txn *txn = import->txn;
@@ -201,7 +201,7 @@ static int merge_tree(struct codebase_import *import, const char *path)
     return 0;
 }
 
-/* Names in `files` that the archive has not. */
+/* Removes names in `files` that are not in the archive. */
 static int remove_others(struct codebase_import *import, const char *path)
 {
     if (!path_map_find(&import->laid, path, strlen(path)))

@@ -1,20 +1,21 @@
 /*
- * What the files of this room share.
+ * Shared by the files of this module.
  *
- * A version is made so:
+ * How a version is made:
  *
- *   stage      A directory stage/tx_<id>, flocked by its maker, takes the new objects (n0, n1, ...), all synced.
- *   plan       Under the lock, what is wanted becomes a list of renames, written and synced as `manifest`.        txn_plan.c
- *   commit     The directory is renamed to versions/<N> and `versions` is synced. Here it happens: before, it is garbage of
- *              stage; after, it will be finished by whoever takes the lock next.                                  steps.c
- *   perform    What is replaced or removed goes to o<k> in the version, n<k> goes into `files`. Each rename shows on disk
- *              whether it was done (n<k> is gone, o<k> is there), so doing all of them again does no harm.
- *   count      `meta` gets the new version and counters. A version newer than `meta` is one to be performed.      settle.c
+ *   stage      The maker creates and flocks a directory stage/tx_<id>, puts the new objects into it (n0, n1, ...) and syncs them.
+ *   plan       Under the lock, txn_plan.c turns the requested changes into a list of renames, written and synced as `manifest`.
+ *   commit     steps.c renames the directory to versions/<N> and syncs `versions`. This is the moment of commit: before it the
+ *              directory is garbage in stage; after it the next holder of the lock finishes the version.
+ *   perform    Replaced and removed objects are renamed to o<k> in the version, n<k> into `files`. The disk shows whether a rename
+ *              was done (n<k> is gone, o<k> exists), so repeating all of them is safe.
+ *   count      settle.c writes the new version and counters to `meta`. A version newer than `meta` still has to be performed.
  *
- * Only what precedes the commit is waited for on disk. After a power cut the renames and `meta` may be missing, and are made
- * again; this relies on the file system to keep the order of renames, as ext4, XFS and btrfs do.
+ * Only the steps before the commit wait for the disk. After a power cut the renames and `meta` may be missing and are done
+ * again. This relies on a file system that preserves the order of renames, as ext4, XFS and btrfs do.
  *
- * Locks, in their order: 1. `lock` of the codebase (exclusive), 2. the stage directory (its maker; recovery asks without waiting).
+ * Locks, in their order: 1. `lock` of the codebase (exclusive), 2. the stage directory (by its maker; recovery tries it without
+ * waiting).
  */
 #pragma once
 
@@ -28,31 +29,32 @@
 #include "codebase/tree.h"
 
 struct codebases {
-    int fd; /* owned; not O_PATH, so that it can be listed and synced */
+    int fd; /* owned; not O_PATH, because it is listed and synced */
     struct codebase_options options;
 };
 
 struct codebase {
     int root_fd, dir_fd, files_fd, versions_fd, stage_fd; /* owned */
     char id[ID_TEXT_MAX];
-    struct stat st; /* of its directory, to know it again */
+    struct stat st; /* of its directory, to detect that another one took its id */
     struct codebase_options options;
 };
 
-/* A moment between two steps of a change: a test may end the process here, by its name or by its number. */
+/* A point between two steps of a change, where tests may kill the process by name or by number. */
 static inline void codebase_step(const char *name)
 {
     fault(name);
     fault("codebase-step");
 }
 
-/* Takes the lock and settles. The descriptor releases it when closed. `ret_meta` holds as long. -ENOENT: it was deleted. */
+/* Takes the lock and settles. Closing the descriptor releases the lock; `ret_meta` is valid until then. -ENOENT if the codebase
+ * was deleted. */
 int codebase_lock(struct codebase *cb, int *ret_lock, struct codebase_meta *ret_meta, struct err *err);
 
-/* The same without settling. */
+/* Takes the lock without settling. */
 int codebase_lock_only(struct codebase *cb, int *ret_lock, struct err *err);
 int codebase_open_unsettled(struct codebases *all, const char *id, struct codebase **ret, struct err *err);
 
-/* Directories in the root that are no codebases: one in the making, one that is deleted. */
+/* Directories in the root that are not codebases: one being created, one being deleted. */
 #define CODEBASE_NEW_PREFIX "new_"
 #define CODEBASE_DELETED_PREFIX "del_"

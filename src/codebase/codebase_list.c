@@ -10,19 +10,18 @@
 #include "codebase/codebase_int.h"
 #include "codebase/tree_path.h"
 
-/* Names of a directory that are held at once. Larger directories are read several times, each time for the next names in order. */
+/* Names of one directory that are in memory at once. A larger directory is read several times, each time for the next names in
+ * order. */
 #define BATCH 16384
 
 struct codebase_listing {
     codebase_file_fn fn;
     void *cookie;
     bool is_recursive;
-    size_t left; /* until the limit */
+    size_t left; /* entries until the limit */
     struct buf path;
     unsigned depth;
 };
-
-/* ---- the next names of a directory ---- */
 
 /* The smallest names above a bound, as a heap with the largest on top. */
 struct batch {
@@ -73,7 +72,7 @@ static void batch_add(struct batch *b, const char *name)
     }
     vec_room(&b->names, &b->cap, b->count);
     b->names[b->count++] = xdup(name);
-    /* Only a full one needs the order of a heap. */
+    /* Only a full batch needs the heap. */
     if (b->count == b->most)
         for (size_t i = b->count / 2; i-- > 0;)
             sift_down(b, i);
@@ -84,7 +83,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(char *const *) a, *(char *const *) b);
 }
 
-/* `from` NULL: all; otherwise names above it, or it too. */
+/* Reads names above `from`, or including it; NULL: all names. */
 static int read_batch(int dirfd, const char *from, bool is_inclusive, struct batch *b)
 {
     autodirectory dir = directory_open(dirfd);
@@ -104,8 +103,6 @@ static int read_batch(int dirfd, const char *from, bool is_inclusive, struct bat
         qsort(b->names, b->count, sizeof(*b->names), by_name);
     return r;
 }
-
-/* ---- walking ---- */
 
 static int list_dir(struct codebase_listing *l, int dirfd, const char *after);
 
@@ -154,7 +151,7 @@ static int list_name(struct codebase_listing *l, int dirfd, const char *name, bo
     return r;
 }
 
-/* `after` is what is left of the path to go on behind, from this directory; NULL: from its beginning. */
+/* `after` is the rest of the path to continue after, relative to this directory; NULL: start at the beginning. */
 static int list_dir(struct codebase_listing *l, int dirfd, const char *after)
 {
     const char *slash = after ? strchr(after, '/') : NULL;

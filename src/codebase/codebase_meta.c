@@ -11,7 +11,7 @@
 #define FILE_NAME "meta"
 #define FILE_SIZE_MAX 1024
 
-/* Counters above this are not ours; below it sums of two do not overflow. */
+/* A larger counter is invalid. Within the limit the sum of two counters cannot overflow. */
 #define COUNTER_MAX (INT64_MAX / 4)
 
 #define FORMAT                                                                                                                 \
@@ -29,7 +29,7 @@ static bool is_sane(const struct codebase_meta *m)
            m->file_count <= COUNTER_MAX && m->undo_bytes <= COUNTER_MAX;
 }
 
-/* sscanf() is lenient in what it takes, so what it took is written again and compared: one spelling for one meaning. */
+/* sscanf() accepts several spellings, so the values are formatted again and compared. */
 int codebase_meta_parse(const char *bytes, size_t len, struct codebase_meta *ret)
 {
     autodone(buf) struct buf text = BUF_EMPTY, again = BUF_EMPTY;

@@ -1,6 +1,6 @@
 /*
- * The counters of a codebase, its file `meta`. They are replaced without waiting for the disk: what a power cut takes of them is
- * counted again when the versions are performed again (settle.h).
+ * The counters of a codebase, in its file `meta`. They are replaced without waiting for the disk. If a power cut loses them,
+ * performing the versions again restores them (settle.h).
  */
 #pragma once
 
@@ -10,16 +10,16 @@
 #include "base/buf.h"
 
 struct codebase_meta {
-    uint64_t version; /* the last that is performed */
-    uint64_t oldest;  /* the oldest undo layer kept; version + 1 when there is none */
+    uint64_t version; /* the last performed version */
+    uint64_t oldest;  /* the oldest undo layer that is kept; version + 1 if there is none */
     uint64_t size_bytes, file_count;
     uint64_t undo_bytes;
-    int64_t trimmed_ns; /* no change in a layer trimmed was later than this */
+    int64_t trimmed_ns; /* no change in a trimmed layer is later than this */
 };
 
 #define CODEBASE_META_NEW ((struct codebase_meta){ .oldest = 1 })
 
-/* -EBADMSG for a file that is torn or no `meta`, -ENOENT. */
+/* -EBADMSG if the file is incomplete or not a `meta`, -ENOENT. */
 int codebase_meta_read(int dirfd, struct codebase_meta *ret);
 int codebase_meta_write(int dirfd, const struct codebase_meta *meta);
 

@@ -17,7 +17,7 @@ struct codebase_put {
     struct codebase_txn *txn; /* owned */
     struct buf path;
     int mode;
-    int fd; /* owned; of the staged file */
+    int fd; /* owned; the staged file */
     unsigned object;
     uint64_t size_bytes;
     struct md5_ctx md5;
@@ -34,7 +34,8 @@ void codebase_put_free(struct codebase_put *put)
     free(put);
 }
 
-/* What is there now: 0 for nothing. Whatever makes the upload impossible is better said before it is sent. The commit checks again. */
+/* Returns the mode of the existing file, 0 if there is none. Reports a reason to refuse the upload before its content is sent;
+ * the commit checks again. */
 static int check_target(struct codebase *cb, const char *path, mode_t *ret_mode, struct err *err)
 {
     autofd int fd = path_open_beneath(cb->files_fd, path, O_PATH, 0);
@@ -90,7 +91,7 @@ int codebase_put_write(struct codebase_put *put, const void *bytes, size_t len, 
     uint64_t quota = put->txn->cb->options.quota_bytes;
     int r;
 
-    /* The commit weighs the quota exactly; this keeps an endless upload from filling the disk. */
+    /* The commit checks the quota exactly; this stops an endless upload from filling the disk. */
     if (quota && (len > quota || put->size_bytes > quota - len))
         return tree_path_reject(err, ERR_RESOURCE_EXHAUSTED, -EDQUOT, put->path.data, "is larger than a codebase may be");
     r = fd_write_full(put->fd, bytes, len);

@@ -1,6 +1,6 @@
 /*
- * The upload of one file: begun, written in pieces, committed as a version. Held on disk meanwhile, never in memory. Freed before
- * its commit, or killed, it leaves nothing.
+ * Uploads one file: begin, write in pieces, commit as a version. The content is on disk, never in memory. An upload that is
+ * freed or killed before its commit leaves nothing.
  */
 #pragma once
 
@@ -8,11 +8,11 @@
 
 #include "codebase/codebase_txn.h"
 
-#define CODEBASE_PUT_SAME_MODE (-1) /* an existing file stays executable if it was; a new one is 0644 */
+#define CODEBASE_PUT_SAME_MODE (-1) /* an existing file keeps its executable bits; a new one is 0644 */
 
 struct codebase_put;
 
-/* Something of another kind at the path, or a symlink or file on the way to it, is ERR_FAILED_PRECONDITION. */
+/* ERR_FAILED_PRECONDITION if the path is of another type, or leads through a symlink or a file. */
 int codebase_put_begin(struct codebase *cb, const char *path, int mode, const char *by, struct codebase_put **ret,
                        struct err *err);
 int codebase_put_write(struct codebase_put *put, const void *bytes, size_t len, struct err *err);

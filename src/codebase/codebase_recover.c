@@ -7,8 +7,6 @@
 #include "codebase/stage.h"
 #include "codebase/trim.h"
 
-/* ---- the end ---- */
-
 int codebase_delete(struct codebases *all, const char *id, struct err *err)
 {
     autoptr(codebase) cb = NULL;
@@ -25,12 +23,10 @@ int codebase_delete(struct codebases *all, const char *id, struct err *err)
     codebase_step("codebase-deleted");
     if (r < 0)
         return err_errno(err, r, "deleting the codebase '%s'", id);
-    /* It is deleted; what cannot be removed now is removed by recovery. */
+    /* The codebase is deleted; recovery removes what this could not. */
     (void) file_remove_tree(all->fd, name);
     return 0;
 }
-
-/* ---- recovery ---- */
 
 struct codebase_recovery {
     struct codebases *all;

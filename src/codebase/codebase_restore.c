@@ -13,15 +13,15 @@
 #include "codebase/txn_int.h"
 
 /*
- * What a path was at version N is told by the first change after N that touched it: its old object. So going through the versions
- * from N+1 on, the first mention of a path counts. A later one of a directory above counts as well, because the rest
- * of the directory is in that one's old object; it is laid out first, and what was mentioned earlier is put in it then.
+ * The first change of a path after version N contains its state at version N: the entry's old object. So the search goes
+ * through the versions from N+1 on, and the first entry for a path counts. A later entry for a parent directory counts too,
+ * because its old object contains the rest of that directory: it is staged first, and the earlier entries are then put into it.
  */
 struct want {
-    char *path; /* owned; what is restored */
+    char *path; /* owned; the path to restore */
     uint64_t version;
-    char *object;  /* owned; where its content lies in that version; NULL: there was nothing */
-    unsigned root; /* of the staged object that holds it */
+    char *object;  /* owned; place of the content in that version; NULL: it did not exist */
+    unsigned root; /* number of the staged object that contains it */
     bool is_staged;
 };
 
@@ -42,8 +42,6 @@ static void restoring_done(struct restoring *r)
     free(r->wants);
     path_map_done(&r->paths);
 }
-
-/* ---- finding ---- */
 
 static bool is_known(const struct restoring *r, const char *path)
 {
@@ -97,9 +95,7 @@ static int by_path(const void *a, const void *b)
     return strcmp(((const struct want *) a)->path, ((const struct want *) b)->path);
 }
 
-/* ---- laying out ---- */
-
-/* Opens what holds the content. 1: there was nothing. */
+/* Opens the directory of the content. Returns 1 if the path did not exist. */
 static int open_content(struct codebase *cb, const struct want *want, int *ret_dirfd, const char **ret_name)
 {
     autofd int fd = -1, parent = -1;
@@ -122,7 +118,7 @@ static int open_content(struct codebase *cb, const struct want *want, int *ret_d
     return 0;
 }
 
-/* The topmost staged directory above a path, or NULL. */
+/* Returns the topmost staged directory above a path, or NULL. */
 static const struct want *find_root(const struct restoring *r, const char *path)
 {
     for (const char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
@@ -169,12 +165,12 @@ static int stage_beneath(struct restoring *r, const struct want *root, struct wa
     int e;
 
     if (!root->is_staged)
-        return 0; /* the directory was not there, so nothing in it was */
+        return 0; /* its directory did not exist, so it did not either */
     object_name('n', root->root, object);
     where = xprintf("%s%s", object, want->path + strlen(root->path));
     e = path_open_parent_beneath(txn->stage.fd, where, &parent, &target);
     if (e < 0)
-        return e == -ENOENT || e == -ENOTDIR ? 0 : e; /* its directory was not there either */
+        return e == -ENOENT || e == -ENOTDIR ? 0 : e; /* its directory did not exist either */
     e = file_remove_tree(parent, target);
     if (e >= 0)
         e = open_content(txn->cb, want, &from, &name);
@@ -196,7 +192,7 @@ static int stage_wants(struct restoring *r)
         if (e < 0)
             return e;
     }
-    /* How much was copied is not known: SIZE_MAX has all of it synced at once. */
+    /* The number of copied files is unknown: SIZE_MAX syncs the whole file system at once. */
     return r->count ? stage_sync(&r->txn->stage, SIZE_MAX) : 0;
 }
 

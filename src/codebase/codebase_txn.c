@@ -20,8 +20,6 @@ struct codebase_seen codebase_seen_of_stat(const struct stat *st)
     };
 }
 
-/* ---- life ---- */
-
 static char *dup_short(const char *text)
 {
     return text ? xdupn(text, strnlen(text, MANIFEST_TEXT_MAX)) : NULL;
@@ -81,7 +79,7 @@ void codebase_commit_done(struct codebase_commit *commit)
     *commit = CODEBASE_COMMIT_NONE;
 }
 
-/* ---- wishes ---- */
+/* ---- requests ---- */
 
 unsigned txn_next_object(struct codebase_txn *txn)
 {
@@ -126,7 +124,7 @@ static void set_request_time(struct txn_request *request, const struct codebase_
     request->seen = change->seen;
 }
 
-/* The path by which recovery, which may be another process, finds the file again. */
+/* Returns the path by which recovery, possibly in another process, finds the file again. */
 static char *source_path(int dirfd, const char *name)
 {
     char self[40], path[PATH_MAX];
@@ -140,7 +138,7 @@ static char *source_path(int dirfd, const char *name)
     return xprintf("%s/%s", strcmp(path, "/") == 0 ? "" : path, name);
 }
 
-/* A second name where possible. A file that has several already is copied: one of the others would stay behind in the delta. */
+/* Links the file if possible. A file with several links is copied, because another link would stay in the delta. */
 static int stage_source(struct codebase_txn *txn, int dirfd, const char *name, const struct stat *st, const char *object)
 {
     if (S_ISREG(st->st_mode) && st->st_nlink == 1 && linkat(dirfd, name, txn->stage.fd, object, 0) == 0)
@@ -180,7 +178,7 @@ int codebase_txn_put(struct codebase_txn *txn, const struct codebase_change *cha
     return 0;
 }
 
-/* For what the caller makes and does not move. `target` NULL: a directory. */
+/* Stages an object that the caller describes instead of moving one. `target` NULL: a directory. */
 static int put_made(struct codebase_txn *txn, const struct codebase_change *change, const char *target, mode_t mode,
                     struct err *err)
 {
@@ -224,10 +222,8 @@ int codebase_txn_remove(struct codebase_txn *txn, const struct codebase_change *
     return 0;
 }
 
-/* ---- commit ---- */
-
-/* Wishes that were granted already, because the same is there: their files leave the delta too. Not journaled; after a crash the
- * next sync finds them the same again. */
+/* Removes the delta's files for requests that changed nothing because the codebase had the same content. This is not journaled:
+ * after a crash the next sync finds them equal again. */
 static void drop_the_same(struct codebase_txn *txn)
 {
     for (size_t i = 0; i < txn->request_count; i++)

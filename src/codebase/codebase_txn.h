@@ -1,16 +1,16 @@
 /*
- * A transaction: changes that become one version, all or none.
+ * A transaction: a set of changes that become one version, all or none.
  *
- * For a sync, what is taken from a delta is named by a directory and a name in it. The file is not moved before the commit: it gets a
- * second name in the stage (or is copied, on another file system), and loses its first when the version is made. So a transaction
- * that is given up, fails or is killed leaves the delta as it was; one that was committed and killed takes the files
- * out of the delta when the codebase is settled. The caller sees to it that nobody writes to these files meanwhile, and that
- * the codebase is settled before a delta is used again.
+ * A sync names each file of the delta by a directory and a name in it. The file does not move before the commit. The stage gets
+ * a second link to it (or a copy, on another file system), and its name in the delta goes when the version is made. So a
+ * transaction that is freed, fails or is killed leaves the delta unchanged. If it is killed after the commit, settling the
+ * codebase removes the files from the delta. The caller must make sure that no program writes to these files meanwhile, and
+ * must settle the codebase before it uses the delta again.
  *
- * Each change says when it was made, by the changer's clock (ns since 1970), and what the changer saw at the path before. If that is
- * not what is there now, somebody else has changed it: then the later change wins. What loses is kept in the version
- * (codebase_version.h), and both cases are told as conflicts. Removing a directory removes it only if it is empty then, so what
- * the changer could not see survives.
+ * Each change has a time, by the clock of its author (ns since 1970), and the state of the path that its author saw. If the
+ * path has another state now, another author changed it: the later change wins. The version keeps the losing content
+ * (codebase_version.h), and both cases are reported as conflicts. Removing a directory succeeds only if it is empty by then, so
+ * files that the author could not see survive.
  */
 #pragma once
 
@@ -21,7 +21,7 @@
 
 #include "codebase/codebase.h"
 
-/* What was at a path when the changer first changed it. */
+/* The state of a path before its author first changed it. */
 enum codebase_seen_kind { CODEBASE_SEEN_UNKNOWN, CODEBASE_SEEN_ABSENT, CODEBASE_SEEN_FILE };
 
 struct codebase_seen {
@@ -43,17 +43,18 @@ struct codebase_change {
 
 struct codebase_txn;
 
-/* `by` (who, or which exec) and `reason` are for those who read the list of versions; they may be NULL. */
+/* `by` (a person or an exec) and `reason` appear in the list of versions; they may be NULL. */
 int codebase_txn_begin(struct codebase *cb, const char *by, const char *reason, struct codebase_txn **ret, struct err *err);
 
-/* The same for whoever decided about exactly what they saw: if something is not as its change saw it, nobody wins, and the commit fails with -ESTALE
- * and ERR_ABORTED. A directory that is not empty, and is to become a file, is such a thing; one that is to be removed stays. */
+/* For an author who decided about exactly the state they saw: if a path differs from it, no side wins and the commit fails with
+ * -ESTALE and ERR_ABORTED. This includes a directory that should become a file but is not empty. A directory that should be
+ * removed but is not empty stays. */
 int codebase_txn_begin_exact(struct codebase *cb, const char *by, const char *reason, struct codebase_txn **ret,
                              struct err *err);
-void codebase_txn_free(struct codebase_txn *txn); /* gives up what was not committed */
+void codebase_txn_free(struct codebase_txn *txn); /* discards a transaction that was not committed */
 DEFINE_AUTOPTR(codebase_txn, codebase_txn_free);
 
-/* A regular file or a symlink. Anything else is -EINVAL. */
+/* Puts a regular file or a symlink; -EINVAL for anything else. */
 int codebase_txn_put(struct codebase_txn *txn, const struct codebase_change *change, int source_dirfd, const char *source_name,
                      struct err *err);
 int codebase_txn_symlink(struct codebase_txn *txn, const struct codebase_change *change, const char *target, struct err *err);
@@ -62,19 +63,19 @@ int codebase_txn_remove(struct codebase_txn *txn, const struct codebase_change *
 
 struct codebase_conflict {
     char *path;    /* owned */
-    bool has_lost; /* this transaction's change did; otherwise what it replaced */
+    bool has_lost; /* this transaction's change lost; otherwise the content it replaced did */
     int64_t when_ns, other_ns;
 };
 
 struct codebase_changed {
     char *path; /* owned */
     bool is_removed;
-    bool is_tree; /* a directory that came or went with all beneath it */
+    bool is_tree; /* a directory that was added or removed with everything beneath */
 };
 
 struct codebase_commit {
-    uint64_t version;                /* the new one; the current one when there was nothing to change */
-    uint64_t size_bytes, file_count; /* of the codebase at that version */
+    uint64_t version;                /* the new version, or the current one if nothing changed */
+    uint64_t size_bytes, file_count; /* of the codebase in that version */
     struct codebase_changed *changes;
     size_t change_count, change_cap;
     struct codebase_conflict *conflicts;
@@ -83,6 +84,6 @@ struct codebase_commit {
 
 #define CODEBASE_COMMIT_NONE ((struct codebase_commit){ 0 })
 
-/* After a failure nothing is changed and the transaction can only be freed. */
+/* After a failure nothing has changed and the transaction can only be freed. */
 int codebase_txn_commit(struct codebase_txn *txn, struct codebase_commit *ret, struct err *err);
 void codebase_commit_done(struct codebase_commit *commit);

@@ -44,7 +44,7 @@ int codebase_versions(struct codebase *cb, codebase_version_fn fn, void *cookie,
         autodone(manifest) struct manifest m = MANIFEST_EMPTY;
 
         r = load_version(cb, n, &m, err);
-        if (r == -ENOENT) /* trimmed meanwhile, and all older ones with it */
+        if (r == -ENOENT) /* trimmed meanwhile, together with all older ones */
             return 0;
         if (r < 0)
             return r;
@@ -74,8 +74,6 @@ int codebase_version_entries(struct codebase *cb, uint64_t version, codebase_ver
     }
     return r;
 }
-
-/* ---- what lost ---- */
 
 static const struct manifest_entry *find_loser(const struct manifest *m, const char *path, char *ret_letter)
 {

@@ -24,8 +24,8 @@ struct extraction {
     struct extract_limits limits;
     struct extract_counts counts;
     struct buf path, parent_path;
-    int parent_fd;                       /* owned; the directory of the last entry, "" the root */
-    const struct extract_filter *filter; /* borrowed; NULL: all is taken */
+    int parent_fd;                       /* owned; the directory of the last entry */
+    const struct extract_filter *filter; /* borrowed; NULL: keep everything */
     struct err *err;
 };
 
@@ -34,7 +34,7 @@ static int reject_entry(struct extraction *x, const char *why)
     return tree_path_reject(x->err, ERR_INVALID_ARGUMENT, -EINVAL, x->path.len ? x->path.data : "?", why);
 }
 
-/* libarchive's words may quote the archive. */
+/* libarchive's message may quote the archive, so it is escaped. */
 static int report_unreadable(struct extraction *x)
 {
     const char *why = x->lib->archive_error_string(x->archive);
@@ -51,9 +51,7 @@ static int io_error(struct extraction *x, int r)
     return tree_path_errno(x->err, r, "unpacking", x->path.data);
 }
 
-/* ---- names ---- */
-
-/* Cleaning would make "/etc/x" and "a/../../x" harmless, but an archive that holds such names was not made by a friend. */
+/* Cleaning would make "/etc/x" and "a/../../x" harmless, but an archive with such names is an attack, so it is refused. */
 static int accept_name(struct extraction *x, const char *name)
 {
     struct path_component c;
@@ -79,7 +77,7 @@ static int make_way(struct extraction *x, const char *path)
     return r < 0 ? io_error(x, r) : 0;
 }
 
-/* The directory for the current path, which is kept open: most entries follow another of the same directory. */
+/* Opens the parent directory of the current path and keeps it open: most entries are in the same directory as the previous one. */
 static int open_parent(struct extraction *x, const char **ret_name)
 {
     const char *slash = strrchr(x->path.data, '/');
@@ -103,15 +101,13 @@ static int open_parent(struct extraction *x, const char **ret_name)
     return x->parent_fd;
 }
 
-/* As tar does: the later entry of a name counts. */
+/* The later of two entries with the same name wins, as with tar. */
 static int clear_name(struct extraction *x, int parent, const char *name)
 {
     if (unlinkat(parent, name, 0) == 0 || errno == ENOENT)
         return 0;
     return errno == EISDIR || errno == EPERM ? reject_entry(x, "is both a directory and something else") : io_error(x, -errno);
 }
-
-/* ---- entries ---- */
 
 static int count_bytes(struct extraction *x, uint64_t more)
 {
@@ -121,7 +117,7 @@ static int count_bytes(struct extraction *x, uint64_t more)
     return 0;
 }
 
-/* Blocks come with their offsets, because files may have holes; what is counted is the length the file will show. */
+/* Blocks have offsets, because files may be sparse. The limit counts the resulting length. */
 static int write_blocks(struct extraction *x, int fd)
 {
     uint64_t end = 0;
@@ -150,7 +146,7 @@ static int write_blocks(struct extraction *x, int fd)
     return ftruncate(fd, (off_t) end) < 0 ? io_error(x, -errno) : 0;
 }
 
-/* The same by way of memory, where the bytes are changed. */
+/* Writes a file whose content the filter changes, through memory. */
 static int write_rewritten(struct extraction *x, int fd)
 {
     autodone(buf) struct buf text = BUF_EMPTY;
@@ -206,7 +202,7 @@ static int unpack_file(struct extraction *x, struct archive_entry *entry, bool i
         return r;
     if (fchmod(fd, mode) < 0)
         return io_error(x, -errno);
-    (void) futimens(fd, times); /* a time that the file system cannot hold is no reason to refuse the file */
+    (void) futimens(fd, times); /* a time that the file system cannot store is not an error */
     return 0;
 }
 
@@ -296,7 +292,7 @@ static int unpack_all(struct extraction *x)
     struct archive_entry *entry;
     int r;
 
-    /* A warning is about a name's character set: it then comes as the bytes that it is, which is what we want. */
+    /* ARCHIVE_WARN concerns the character set of a name: the name is then its raw bytes, as we want. */
     while ((r = x->lib->archive_read_next_header(x->archive, &entry)) == ARCHIVE_OK || r == ARCHIVE_WARN) {
         if (++x->counts.entries > x->limits.entries)
             return err_set(x->err, ERR_RESOURCE_EXHAUSTED, -EFBIG, "the archive has more entries than are allowed");
@@ -306,8 +302,6 @@ static int unpack_all(struct extraction *x)
     }
     return r == ARCHIVE_EOF ? 0 : report_unreadable(x);
 }
-
-/* ---- the archive ---- */
 
 static int extract_archive(int fd, const void *bytes, size_t len, int to_dirfd, const struct extract_limits *limits,
                            const struct extract_filter *filter, struct extract_counts *ret, struct err *err)

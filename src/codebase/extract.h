@@ -1,7 +1,7 @@
 /*
- * Laying out an archive in an empty directory. The archive is a stranger's: what is laid out are regular files, symlinks (their
- * targets are text) and directories, nothing else, nothing outside, and never through one of its own symlinks. Modes keep
- * only whether a file is executable; owners and attributes are dropped; hard links become files of their own.
+ * Unpacks an untrusted archive into an empty directory. Creates only regular files, symlinks (whose targets are not resolved)
+ * and directories, nothing outside, and nothing through one of the archive's symlinks. Of a mode only the executable bit is
+ * kept. Owners and attributes are dropped; hard links become separate files.
  */
 #pragma once
 
@@ -23,25 +23,25 @@ struct extract_counts {
 enum extract_verdict {
     EXTRACT_KEEP,
     EXTRACT_SKIP,
-    EXTRACT_REWRITE, /* of a regular file: with other bytes */
+    EXTRACT_REWRITE, /* a regular file whose content is to be changed */
 };
 
-#define EXTRACT_REWRITE_MAX ((size_t) 1 << 20) /* a larger one is refused */
+#define EXTRACT_REWRITE_MAX ((size_t) 1 << 20) /* larger files are refused */
 
-/* What is not to be laid out as it is. `path` is clean; `type` is S_IFREG, S_IFLNK or S_IFDIR; `target` is that of a link. */
+/* Decides about each entry. `path` is clean; `type` is S_IFREG, S_IFLNK or S_IFDIR; `target` is that of a link. */
 struct extract_filter {
     enum extract_verdict (*decide)(const char *path, mode_t type, const char *target, void *cookie);
     void (*rewrite)(const char *path, struct buf *bytes, void *cookie);
     void *cookie;
 };
 
-/* Reads a tar, plain or compressed by gzip or zstd, up to its end. After a failure the directory holds a part of it. */
+/* Reads a tar archive, plain or compressed with gzip or zstd, to its end. After a failure the directory contains a part of it. */
 int extract_run(int archive_fd, int to_dirfd, const struct extract_limits *limits, struct extract_counts *ret, struct err *err);
 
-/* The same from memory. */
+/* Like extract_run(), from memory. */
 int extract_bytes(const void *bytes, size_t len, int to_dirfd, const struct extract_limits *limits, struct extract_counts *ret,
                   struct err *err);
 
-/* The same with a filter. */
+/* Like extract_run(), with a filter. */
 int extract_filtered(int archive_fd, int to_dirfd, const struct extract_limits *limits, const struct extract_filter *filter,
                      struct extract_counts *ret, struct err *err);

@@ -18,7 +18,7 @@ static const struct {
     unsigned mark;
 } marks[] = { { "HEAD", MARK_HEAD }, { "objects", MARK_OBJECTS }, { "refs", MARK_REFS }, { "commondir", MARK_COMMONDIR } };
 
-/* What of a `.git` holds the history, or says what is going on; directories with all that is in them. */
+/* The parts of a `.git` that contain history or state; directories with everything beneath. */
 static const char *const history[] = {
     "HEAD",
     "objects",
@@ -80,9 +80,7 @@ static void name_one(struct buf *names, size_t *count, const char *path, const c
     buf_add_str(names, more);
 }
 
-/* ---- repositories by another name ---- */
-
-/* `is_dir`: of the entry itself; a HEAD that is a directory is none. */
+/* `is_dir` is about the entry itself; a HEAD that is a directory does not count. */
 static void note_marks(struct git_filter *filter, const char *path, bool is_dir)
 {
     const char *end = path + strlen(path);
@@ -104,7 +102,7 @@ static int by_path(const void *a, const void *b)
     return strcmp(((const struct git_filter_directory *) a)->path, ((const struct git_filter_directory *) b)->path);
 }
 
-/* Sorted, and each once. */
+/* Sorts the directories and merges duplicates. */
 static void sort_marks(struct git_filter *filter)
 {
     size_t kept = 0;
@@ -130,7 +128,8 @@ static bool is_here(const struct git_filter *filter, const char *directory, cons
     return fd >= 0 || !path_is_absent(fd);
 }
 
-/* Whether to leave the entry out so that its directory does not become a repository: HEAD, or what would stand beside one that is here. */
+/* Returns true if the entry must be left out so that its directory does not become a repository: a HEAD, or a mark beside an
+ * existing HEAD. */
 static bool is_mark_of_repository(const struct git_filter *filter, const char *path)
 {
     const char *end = path + strlen(path);
@@ -158,8 +157,6 @@ static bool is_mark_of_repository(const struct git_filter *filter, const char *p
     return false;
 }
 
-/* ---- what is in a `.git` ---- */
-
 static bool is_history(const char *rest)
 {
     for (size_t i = 0; i < ARRAY_LEN(history); i++) {
@@ -170,7 +167,7 @@ static bool is_history(const char *rest)
     return false;
 }
 
-/* Behind the last component `.git` of a path; NULL: it has none. */
+/* Returns the part behind the last component `.git` of a path, or NULL. */
 static const char *rest_in_git(const char *path)
 {
     const char *end = path + strlen(path), *rest = NULL;
@@ -183,7 +180,7 @@ static const char *rest_in_git(const char *path)
     return rest;
 }
 
-/* Also without `modules`, the repositories of submodules, and `worktrees`: each has a configuration and hooks of its own. */
+/* Also leaves out `modules`, the repositories of submodules, and `worktrees`: each has its own configuration and hooks. */
 static enum extract_verdict decide_in_git(const char *rest, mode_t type)
 {
     if (S_ISDIR(type))
@@ -194,8 +191,6 @@ static enum extract_verdict decide_in_git(const char *rest, mode_t type)
         return EXTRACT_REWRITE;
     return is_history(rest) ? EXTRACT_KEEP : EXTRACT_SKIP;
 }
-
-/* ---- links ---- */
 
 static bool leads_out(const char *path, const char *target)
 {
@@ -213,13 +208,11 @@ static bool leads_out(const char *path, const char *target)
             continue;
         if (!path_component_is(&c, ".."))
             has_name = true;
-        else if (has_name || ++climbed > depth) /* the name may be a link, to a directory higher up */
+        else if (has_name || ++climbed > depth) /* the name before ".." may be a link to another directory */
             return true;
     }
     return false;
 }
-
-/* ---- judging an entry ---- */
 
 static enum extract_verdict scan_entry(const char *path, mode_t type, const char *target, void *cookie)
 {
@@ -274,9 +267,7 @@ struct extract_filter git_filter_apply(struct git_filter *filter)
     return (struct extract_filter){ .decide = decide_entry, .rewrite = rewrite_entry, .cookie = filter };
 }
 
-/* ---- configuration ---- */
-
-/* Sections, with a star for a subsection, and keys in them, all in lower case. */
+/* Sections and the keys in them, in lower case; a star stands for a subsection. */
 static const struct {
     const char *section, *key;
     bool is_url;
@@ -303,7 +294,8 @@ static const struct {
     { "submodule.*", "active", false },
 };
 
-/* Others start programs: "ext::sh -c ...", or a host that ssh takes for an option. A path may be that of a repository that is armed. */
+/* Other URLs can start programs: "ext::sh -c ...", or a host name that ssh parses as an option. A path could name a repository
+ * with malicious hooks. */
 static bool is_plain_url(const char *value)
 {
     static const char *const schemes[] = { "https://", "http://", "ssh://", "git://" };
@@ -335,7 +327,7 @@ static bool is_plain_text(const char *text)
     return true;
 }
 
-/* "[name]" or "[name "sub"]" and nothing behind it. Anything else is a section that no key is taken of. */
+/* Accepts "[name]" or "[name "sub"]" with nothing behind it. No key is kept from any other section. */
 static void read_section(const char *line, const char *end, struct buf *section, struct buf *header)
 {
     const char *close = memrchr(line, ']', (size_t) (end - line));
@@ -346,7 +338,7 @@ static void read_section(const char *line, const char *end, struct buf *section,
     buf_clear(section);
     buf_clear(header);
     if (quote && (quote == last || last[1] || quote == text))
-        quote = text; /* leaves no name */
+        quote = text; /* leaves an empty name */
     else if (quote)
         *last = '\0';
     for (const char *c = text; *c && c != quote && !isblank((unsigned char) *c); c++)
@@ -370,7 +362,7 @@ static bool is_kept(const char *section, const char *key, const char *value)
     return false;
 }
 
-/* Only lines of the plainest form are understood: what is quoted, escaped or goes on in the next line is dropped. */
+/* Understands only the plainest form: values with quotes, escapes or continuation lines are dropped. */
 static void filter_key(const char *line, const char *end, const struct buf *section, struct buf *header, struct buf *out,
                        struct buf *dropped)
 {
@@ -410,7 +402,7 @@ void git_filter_config(const char *text, size_t len, struct buf *out, struct buf
         bool is_continued = goes_on;
         goes_on = last > at && last[-1] == '\\';
         if (is_continued)
-            ; /* part of what was dropped */
+            ; /* continues a dropped line */
         else if (at < last && *at == '[')
             read_section(at, last, &section, &header);
         else if (at < last && *at != '#' && *at != ';')

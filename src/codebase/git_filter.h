@@ -1,11 +1,12 @@
 /*
- * A tree that an agent may have made, on its way into a directory where somebody will call git: without what git would run.
+ * Copies a tree that an agent may have made into a directory where people will run git, without the parts that make git run
+ * programs.
  *
- * Of each `.git`, only what holds the history is taken: objects, refs, HEAD, index, logs. Of its `config` those keys are taken that start
- * no program and lead nowhere; hooks, other settings and links are left out, and so is a `.git` that is a file or a link. Of other
- * directories that git would take for a repository (HEAD beside objects, refs or commondir), HEAD is left out, and then it is none.
+ * Of each `.git` only the history is kept: objects, refs, HEAD, index, logs. Of its `config` only keys that start no program
+ * and name no path are kept. Hooks, other settings and links are left out, and so is a `.git` that is a file or a link. For any
+ * other directory that git would recognise as a repository (HEAD beside objects, refs or commondir), HEAD is left out.
  *
- * Links that are absolute or lead out of the tree are taken, and counted. What was left out is in `left_out`.
+ * Symlinks that are absolute or leave the tree are kept and counted. `left_out` lists everything that was left out.
  */
 #pragma once
 
@@ -15,12 +16,12 @@
 #define GIT_FILTER_NAMED_MAX 8
 
 struct git_filter {
-    int to_dirfd;     /* borrowed: what is there already counts */
-    const char *path; /* borrowed: where the tree is in its codebase */
+    int to_dirfd;     /* borrowed: existing files count too */
+    const char *path; /* borrowed: the place of the tree in its codebase */
     struct git_filter_directory {
-        char *path; /* owned; in lower case, "" or with a slash at its end */
+        char *path; /* owned; in lower case, "" or ending with a slash */
         unsigned marks;
-    } * directories; /* owned; which have marks of a repository, by path */
+    } * directories; /* owned, sorted by path; directories with marks of a repository */
     size_t count, cap;
     struct buf left_out, links; /* names, at most GIT_FILTER_NAMED_MAX, as text for people */
     size_t left_out_count, link_count;
@@ -29,9 +30,10 @@ struct git_filter {
 void git_filter_init(struct git_filter *filter, int to_dirfd, const char *path);
 void git_filter_done(struct git_filter *filter);
 
-/* Two filters: the first takes nothing and only looks, the second takes what may be taken. */
+/* Two filters for two passes: the first keeps nothing and only collects marks; the second keeps what is allowed. */
 struct extract_filter git_filter_scan(struct git_filter *filter);
 struct extract_filter git_filter_apply(struct git_filter *filter);
 
-/* The keys of a git configuration that start no program and lead nowhere; the others are added to `dropped`, separated by spaces. */
+/* Copies the keys of a git configuration that start no program and name no path; adds the names of the others to `dropped`,
+ * separated by spaces. */
 void git_filter_config(const char *text, size_t len, struct buf *out, struct buf *dropped);

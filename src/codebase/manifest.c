@@ -38,9 +38,7 @@ struct manifest_entry *manifest_add(struct manifest *m)
     return &m->entries[m->count++];
 }
 
-/* ---- writing ---- */
-
-/* One word of a line: whatever could end it is written as %XX, and no text at all as "-". */
+/* Appends a word: characters that could end it are written as %XX, and an empty text as "-". */
 static void add_word(struct buf *out, const char *s)
 {
     buf_add_char(out, ' ');
@@ -88,9 +86,7 @@ void manifest_format(const struct manifest *m, struct buf *out)
     buf_addf(out, "end %zu\n", m->count);
 }
 
-/* ---- reading ---- */
-
-/* A line and how far it is read. Any step that fails leaves `bad`, and the rest then do nothing. */
+/* A line and the position up to which it is parsed. A failed step sets `bad`, and further steps do nothing. */
 struct manifest_line {
     const char *at, *end;
     bool bad;
@@ -123,7 +119,7 @@ static char parse_letter(struct manifest_line *l, const char *allowed)
     return f.data[0];
 }
 
-/* Plain digits, a minus first where allowed, no zeros in front. */
+/* Parses plain digits without leading zeros, after a minus where allowed. */
 static int64_t parse_number(struct manifest_line *l, bool may_be_negative, uint64_t max)
 {
     struct field f = take_field(l);
@@ -154,7 +150,7 @@ static int hex_digit(char c)
     return found ? (int) (found - digits) : -1;
 }
 
-/* A word that add_word() wrote: NULL for "-". To be freed. */
+/* Parses a word from add_word(); NULL for "-". The caller frees it. */
 static char *parse_word(struct manifest_line *l, size_t max)
 {
     struct field f = take_field(l);
@@ -199,7 +195,7 @@ static void parse_kinds(struct manifest_line *l, struct manifest_entry *e)
         l->bad = true;
 }
 
-/* A path that is not clean could lead out of `files`, and one that is not canonical would not be found again. */
+/* An unclean path could leave `files`, and one in another spelling would not be found again. */
 static bool is_clean(const char *path)
 {
     autodone(buf) struct buf clean = BUF_EMPTY;
@@ -262,7 +258,7 @@ static bool line_is(const struct manifest_line *l, const char *text)
     return (size_t) (l->end - l->at) == strlen(text) && memcmp(l->at, text, strlen(text)) == 0;
 }
 
-/* Takes the word from the front of the line, if it is there. */
+/* Consumes the word at the front of the line if it is there. */
 static bool line_begins(struct manifest_line *l, const char *word)
 {
     size_t len = strlen(word);
@@ -317,8 +313,6 @@ int manifest_read(int version_fd, struct manifest *ret)
     return r < 0 ? r : manifest_parse(text.data ? text.data : "", text.len, ret);
 }
 
-/* ---- counting ---- */
-
 uint64_t manifest_undo_bytes(const struct manifest *m)
 {
     uint64_t sum = 0;
@@ -338,7 +332,7 @@ int64_t manifest_last_ns(const struct manifest *m)
     return last;
 }
 
-/* Never below zero, whatever a manifest claims. */
+/* Never goes below zero, even if a manifest is wrong. */
 static uint64_t subtract_to_zero(uint64_t from, uint64_t what)
 {
     return from > what ? from - what : 0;

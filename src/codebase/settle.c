@@ -30,10 +30,8 @@ int settle_open_version(struct codebase *cb, uint64_t version)
     return path_open_beneath(cb->versions_fd, name, O_PATH | O_DIRECTORY, 0);
 }
 
-/* ---- counting anew ---- */
-
 struct version_range {
-    uint64_t from;           /* older ones are trimmed, though perhaps not gone yet */
+    uint64_t from;           /* older layers are trimmed, though perhaps not removed yet */
     uint64_t oldest, newest; /* 0: none */
 };
 
@@ -92,9 +90,7 @@ int settle_recount(struct codebase *cb, uint64_t oldest, struct codebase_meta *r
     return 0;
 }
 
-/* ---- finishing ---- */
-
-/* 1: done, 0: there is no such version. */
+/* Returns 1 if it finished the version, 0 if there is no such version. */
 static int finish_version(struct codebase *cb, uint64_t version, struct codebase_meta *meta)
 {
     autodone(manifest) struct manifest m = MANIFEST_EMPTY;
@@ -115,7 +111,7 @@ static int finish_version(struct codebase *cb, uint64_t version, struct codebase
     return 1;
 }
 
-/* Without counters nobody knows which versions were performed: all are, from the oldest, and then all is counted. */
+/* Without counters the performed versions are unknown: performs all of them, from the oldest, and counts everything. */
 static int rebuild_meta(struct codebase *cb, struct codebase_meta *ret)
 {
     struct codebase_meta ignored = CODEBASE_META_NEW, counted;
@@ -131,7 +127,7 @@ static int rebuild_meta(struct codebase *cb, struct codebase_meta *ret)
     return r < 0 ? r : codebase_meta_write(cb->dir_fd, ret);
 }
 
-/* A `meta` that is older than what was trimmed since counts layers that are gone, and does not know the versions after them. */
+/* Returns false if `meta` is older than the last trim: then it counts layers that are gone and misses later versions. */
 static bool has_its_layers(struct codebase *cb, const struct codebase_meta *meta)
 {
     autofd int fd = meta->oldest <= meta->version ? settle_open_version(cb, meta->oldest) : -1;
@@ -161,8 +157,6 @@ int settle(struct codebase *cb, struct codebase_meta *ret_meta)
     return 0;
 }
 
-/* ---- committing ---- */
-
 static int check_quota(struct codebase *cb, const struct manifest *m, const struct codebase_meta *meta, struct err *err)
 {
     struct codebase_meta after = *meta;
@@ -179,7 +173,7 @@ static int check_quota(struct codebase *cb, const struct manifest *m, const stru
                    undo);
 }
 
-/* The new objects are on disk. What remains to be synced is their list, and the names of both in the stage. */
+/* The new objects are synced. This writes and syncs their list and the names in the stage. */
 static int write_manifest(struct stage *stage, const struct manifest *m)
 {
     autodone(buf) struct buf text = BUF_EMPTY;
@@ -198,7 +192,7 @@ static int write_manifest(struct stage *stage, const struct manifest *m)
     return fsync(fd) < 0 || (fsync(stage->fd) < 0 && errno != EINVAL) ? -errno : 0;
 }
 
-/* Nobody was told of the version yet, so it may still go back to the stage. */
+/* The version was not reported to any caller yet, so it may return to the stage. */
 static int roll_back_version(struct stage *stage, const struct manifest *m, const char *name)
 {
     struct codebase *cb = stage->cb;
@@ -232,7 +226,7 @@ static int publish_version(struct stage *stage, struct manifest *m, struct codeb
     manifest_count(m, meta);
     meta->version = m->version;
     codebase_step("codebase-performed");
-    /* What fails from here on is made up for by the next who settles. */
+    /* If the following steps fail, the next process that settles repeats them. */
     r = codebase_meta_write(cb->dir_fd, meta);
     codebase_step("codebase-counted");
     if (r < 0)

@@ -17,17 +17,16 @@
 
 #define PREFIX "tx_"
 
-/* Up to so many objects are synced one by one. Beyond, one syncfs() is cheaper, though it also waits for others' data. */
+/* Up to this number, objects are synced one by one. Above it one syncfs() is cheaper, although it also waits for data of other
+ * programs. */
 #define SYNC_SINGLY_MAX 8
 
-/* How many times recovery may take the directory away between its making and its locking before we give up. */
+/* How often recovery may remove the directory between its creation and its lock before we give up. */
 #define TRIES 16
 
 #define COPY_CHUNK (1 << 16)
 #define XATTR_NAMES_MAX 4096
 #define XATTR_VALUE_MAX 65536
-
-/* ---- life ---- */
 
 static int try_make(struct stage *stage)
 {
@@ -40,7 +39,7 @@ static int try_make(struct stage *stage)
     fd = path_open_beneath(stage->cb->stage_fd, stage->name, O_RDONLY | O_DIRECTORY, 0);
     if (fd < 0)
         return fd == -ENOENT ? -EAGAIN : fd;
-    /* Recovery may have found it before we had the lock. Then it is gone, or is about to go. */
+    /* Recovery may have found it before we had the lock. Then it is gone, or will be. */
     if (flock(fd, LOCK_EX | LOCK_NB) < 0)
         return errno == EWOULDBLOCK ? -EAGAIN : -errno;
     if (fstatat(stage->cb->stage_fd, stage->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
@@ -108,8 +107,6 @@ int stage_collect(struct codebase *cb)
 
     return r < 0 ? r : c.first;
 }
-
-/* ---- copies ---- */
 
 static void copy_xattrs(int from, int to)
 {
@@ -250,7 +247,7 @@ int stage_tame(int dirfd, const char *name, const struct stat *st)
     fd = path_open_beneath(dirfd, name, O_PATH, 0);
     if (fd < 0)
         return fd;
-    /* By way of /proc, because it may be a file that not even its owner may open yet. */
+    /* Uses /proc, because even the owner may lack permission to open the file. */
     snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
     if ((st->st_mode & 07777) != mode && chmod(self, mode) < 0)
         return -errno;
@@ -258,8 +255,6 @@ int stage_tame(int dirfd, const char *name, const struct stat *st)
     (void) removexattr(self, "system.posix_acl_access");
     return 0;
 }
-
-/* ---- sync ---- */
 
 static int sync_entry(const struct file_entry *e, void *cookie)
 {

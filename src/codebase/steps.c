@@ -10,8 +10,8 @@
 #include "base/path.h"
 #include "codebase/stage.h"
 
-/* The directory of the last path, kept open for the next. One is enough to be quick, and must be: a step that moves a directory
- * away opens that one's parent, so no descriptor of what was moved is ever used again. */
+/* Keeps the directory of the last path open for the next one. There must be only one: a step that moves a directory away opens
+ * that directory's parent, so no descriptor of a moved directory is used again. */
 struct walker {
     struct codebase *cb;
     int fd; /* owned */
@@ -35,7 +35,7 @@ static int parent_of(struct walker *w, const char *path, const char **ret_name)
     return w->fd;
 }
 
-/* 1: there, 0: not there. */
+/* Returns 1 if it exists, 0 if not. */
 static int is_there(int dirfd, const char *name, ino_t *ret_ino)
 {
     struct stat st;
@@ -52,7 +52,7 @@ static int rename_noreplace(int from_dirfd, const char *from, int to_dirfd, cons
     return renameat2(from_dirfd, from, to_dirfd, to, RENAME_NOREPLACE) < 0 ? -errno : 0;
 }
 
-/* A file that another file replaces is linked, not moved, so that at every moment there is one under its name. */
+/* A file that another file replaces is linked, not moved, so that its name always exists. */
 static int keep_old(int parent, const char *name, int version_fd, const char *old, bool may_link)
 {
     if (may_link && linkat(parent, name, version_fd, old, 0) == 0)
@@ -105,9 +105,9 @@ static int perform_remove(struct walker *w, int version_fd, const struct manifes
     return r;
 }
 
-/* ---- the files they came from ---- */
+/* ---- files in the delta ---- */
 
-/* Only if it still is the file that was taken: what somebody has put under its name since is theirs. */
+/* Removes it only if it is still the same file: a program may have put another one under its name. */
 int steps_remove_source(const char *source, uint64_t ino, int64_t mtime_ns)
 {
     autofd int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC), parent = -1;
@@ -129,8 +129,8 @@ int steps_remove_source(const char *source, uint64_t ino, int64_t mtime_ns)
     return r;
 }
 
-/* A file in `files` that has another name in a delta would change when the agent writes there. Where that name could not be
- * removed, the codebase gets a file of its own. */
+/* A file in `files` with another link in a delta would change when the agent writes there. If that link could not be removed,
+ * the codebase gets its own copy. */
 static int remove_source_of(struct walker *w, int version_fd, const struct manifest_entry *e)
 {
     char copy[OBJECT_NAME_MAX];
@@ -142,7 +142,7 @@ static int remove_source_of(struct walker *w, int version_fd, const struct manif
         return 0;
     parent = parent_of(w, e->path, &name);
     if (parent == -ENOENT || parent == -ENOTDIR || parent == -ELOOP)
-        return 0; /* performed long ago, and changed by a later version since */
+        return 0; /* performed earlier, and changed by a later version since */
     if (parent < 0)
         return parent;
     if (fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
@@ -179,7 +179,7 @@ int steps_drop_sources(struct codebase *cb, int version_fd, const struct manifes
     return first;
 }
 
-/* ---- both ways ---- */
+/* ---- perform and undo ---- */
 
 int steps_perform(struct codebase *cb, int version_fd, const struct manifest *m)
 {
@@ -211,7 +211,7 @@ static int undo_entry(struct walker *w, int version_fd, const struct manifest_en
     object_name('o', e->object, old);
     parent = parent_of(w, e->path, &name);
     if (parent < 0)
-        return parent == -ENOENT ? 0 : parent; /* its directory was never made */
+        return parent == -ENOENT ? 0 : parent; /* its directory was never created */
     if (e->op == MANIFEST_PUT && is_there(version_fd, new, NULL) == 0) {
         r = rename_noreplace(parent, name, version_fd, new);
         if (r < 0)
@@ -223,7 +223,7 @@ static int undo_entry(struct walker *w, int version_fd, const struct manifest_en
     r = is_there(parent, name, &present);
     if (r < 0)
         return r;
-    /* Linked only: rename() does nothing between two names of one file. */
+    /* It was only linked: rename() does nothing between two names of one file. */
     if (r == 1 && kept == present)
         return unlinkat(version_fd, old, 0) < 0 ? -errno : 0;
     return rename_noreplace(version_fd, old, parent, name);

@@ -1,18 +1,19 @@
 /*
- * Performing a version: the renames its manifest lists. See codebase_int.h for where this stands.
+ * Performs a version: the renames in its manifest. codebase_int.h shows this step in its context.
  */
 #pragma once
 
 #include "codebase/manifest.h"
 
-/* All of them, done or not yet. Under the lock. */
+/* Performs all renames that are not done yet. Needs the lock. */
 int steps_perform(struct codebase *cb, int version_fd, const struct manifest *m);
 
-/* Then: removes the files they came from, if these are still what they were. From here on there is no way back. */
+/* The next step: removes the files in the delta that the version took, unless they have changed. After this step there is no
+ * undo. */
 int steps_drop_sources(struct codebase *cb, int version_fd, const struct manifest *m);
 
-/* The way back, for a version of which a step failed and that nobody was told of: as if it had never been. */
+/* Undoes a version of which a step failed and that was not reported to any caller. */
 int steps_undo(struct codebase *cb, int version_fd, const struct manifest *m);
 
-/* One of them, by its absolute path. */
+/* Removes one such file, by its absolute path. */
 int steps_remove_source(const char *source, uint64_t ino, int64_t mtime_ns);

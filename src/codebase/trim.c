@@ -21,7 +21,7 @@ static bool is_too_many(const struct codebase *cb, const struct codebase_meta *m
     return meta->version + 1 - meta->oldest > keep;
 }
 
-/* The manifest was written when the version was made, and never since. */
+/* The manifest's mtime is the time of the version: it is written once. */
 static bool is_too_old(struct codebase *cb, int version_fd)
 {
     int64_t keep = cb->options.keep_ns ? cb->options.keep_ns : CODEBASE_KEEP_NS;
@@ -30,7 +30,7 @@ static bool is_too_old(struct codebase *cb, int version_fd)
     return fstatat(version_fd, MANIFEST_NAME, &st, AT_SYMLINK_NOFOLLOW) == 0 && clock_wall_ns() - stat_mtime_ns(&st) > keep;
 }
 
-/* 1: the oldest layer is no longer counted, 0: it stays. */
+/* Returns 1 if the oldest layer is no longer counted, 0 if it stays. */
 static int forget_oldest(struct codebase *cb, struct codebase_meta *meta)
 {
     autodone(manifest) struct manifest m = MANIFEST_EMPTY;
@@ -57,8 +57,8 @@ static int forget_oldest(struct codebase *cb, struct codebase_meta *meta)
     return 1;
 }
 
-/* Into the stage, so that nobody ever finds half a version under its number, and that nobody waits for the lock while it is
- * removed. The name is no stage of a living process, so recovery removes what is left of it. */
+/* Moves a version into the stage, so that an incomplete version never appears under its number and the removal does not need
+ * the lock. The name is not that of a living process's stage, so recovery removes what remains. */
 static int move_aside(struct codebase *cb, uint64_t version)
 {
     char name[24], aside[ID_TEXT_MAX];
@@ -99,8 +99,8 @@ bool trim_run(struct codebase *cb, struct codebase_meta *meta)
 
     while (after.oldest <= after.version && (r = forget_oldest(cb, &after)) > 0)
         ;
-    /* Counted first: a layer that is counted but gone would make everything be counted anew; one that is there but not counted
-     * is only removed later. */
+    /* Writes the counters first: a layer that is counted but missing would cause a full recount; one that exists but is not
+     * counted is only removed later. */
     if (after.oldest > meta->oldest) {
         r = codebase_meta_write(cb->dir_fd, &after);
         codebase_step("codebase-trim-counted");
@@ -110,7 +110,8 @@ bool trim_run(struct codebase *cb, struct codebase_meta *meta)
     uint64_t first = meta->oldest;
     while (first > 1 && has_layer(cb, first - 1))
         first--;
-    /* The oldest first, so that what is left when this is killed lies right below those that are kept, and the next finds it. */
+    /* Oldest first, so that the layers that a killed trim leaves are directly below the kept ones, where the next trim finds
+     * them. */
     for (uint64_t n = first; n < meta->oldest && r >= 0; n++)
         r = move_aside(cb, n);
     if (r < 0)

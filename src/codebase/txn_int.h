@@ -1,4 +1,4 @@
-/* A transaction from inside: wishes are gathered without the lock, and planned, judged and committed under it. */
+/* The inside of a transaction. Requests are collected without the lock; planned, decided and committed under it. */
 #pragma once
 
 #include "codebase/codebase_txn.h"
@@ -6,19 +6,19 @@
 #include "codebase/path_map.h"
 #include "codebase/stage.h"
 
-/* What to do when a path cannot be taken as it is. */
+/* How to treat a path whose state differs from the request. */
 enum txn_manner {
-    TXN_STRICT, /* an upload: something of another kind in the way is an error; no judging */
-    TXN_SYNC,   /* newer wins, nothing is an error */
-    TXN_SEEN,   /* what is not as it was seen is an error */
-    TXN_EXACT,  /* what is asked for replaces whatever is there */
+    TXN_STRICT, /* an upload: another type in the way is an error; times are not compared */
+    TXN_SYNC,   /* the newer change wins; no error */
+    TXN_SEEN,   /* a state other than the one seen is an error */
+    TXN_EXACT,  /* the request replaces whatever exists */
 };
 
 struct txn_request {
     enum { TXN_REQUEST_PUT, TXN_REQUEST_REMOVE } op;
     char *path;          /* owned */
-    unsigned object;     /* of a put: staged as n<object> */
-    enum tree_kind kind; /* of a put */
+    unsigned object;     /* for a put: staged as n<object> */
+    enum tree_kind kind; /* for a put */
     int64_t when_ns;
     struct codebase_seen seen;
     char *sha256, *source; /* owned, may be NULL */
@@ -32,8 +32,8 @@ struct codebase_txn {
     struct stage stage;
     struct txn_request *requests;
     size_t request_count, request_cap;
-    unsigned objects;    /* how many numbers are given away */
-    size_t staged_count; /* files and directories staged, for stage_sync() */
+    unsigned objects;    /* the number of object numbers in use */
+    size_t staged_count; /* staged files and directories, for stage_sync() */
     struct manifest manifest;
 };
 
@@ -43,45 +43,45 @@ int txn_new(struct codebase *cb, enum txn_manner manner, const char *by, const c
 /* The number of the next object. */
 unsigned txn_next_object(struct codebase_txn *txn);
 
-/* The path must be clean. Valid until the next wish. */
+/* The path must be clean. The result is valid until the next request. */
 struct txn_request *txn_request_put(struct codebase_txn *txn, const char *path, unsigned object, enum tree_kind kind);
 struct txn_request *txn_request_remove(struct codebase_txn *txn, const char *path);
 
 /* Sync, lock, plan, commit. */
 int txn_finish(struct codebase_txn *txn, struct codebase_commit *ret, struct err *err);
 
-/* The same for one who has the lock and has synced the stage. */
+/* Like txn_finish(), for a caller that has the lock and has synced the stage. */
 int txn_finish_locked(struct codebase_txn *txn, struct codebase_meta *meta, struct codebase_commit *ret, struct err *err);
 
-/* Turns the wishes into entries of the manifest, against what is in `files` now. */
+/* Turns the requests into entries of the manifest, based on the current content of `files`. */
 int txn_plan(struct codebase_txn *txn, const struct codebase_meta *meta, struct codebase_commit *commit, struct err *err);
 
-/* ---- judging ---- */
+/* ---- conflicts ---- */
 
-/* When each path was last changed, from the manifests that are kept; read when the first doubt comes up. */
+/* The time of each path's last change, from the manifests that are kept; loaded at the first conflict. */
 struct txn_resolver {
     struct codebase *cb;
     const struct codebase_meta *meta;
     bool is_loaded;
-    struct path_map last;  /* path -> when */
-    struct path_map trees; /* the same for what changed everything beneath */
+    struct path_map last;  /* path -> time */
+    struct path_map trees; /* likewise, for changes of everything beneath the path */
 };
 
 void txn_resolver_done(struct txn_resolver *resolver);
 
 enum txn_verdict {
-    VERDICT_FREE,     /* nobody else has changed it */
-    VERDICT_WINS,     /* somebody has, but earlier */
-    VERDICT_LOSES,    /* somebody has, later */
-    VERDICT_THE_SAME, /* it is there already */
+    VERDICT_FREE,     /* no other change */
+    VERDICT_WINS,     /* another change, but an earlier one */
+    VERDICT_LOSES,    /* another change, a later one */
+    VERDICT_THE_SAME, /* the codebase has the same content already */
 };
 
-/* Whether what is at the path now is what the changer saw there. `st` NULL: nothing. */
+/* Returns true if the path is in the state that the author saw. `st` NULL: it does not exist. */
 bool txn_is_as_seen(const struct txn_request *request, const struct stat *st);
 
-/* `st`: what is at the path now, NULL: nothing. `ret_other_ns` is when it was changed, for a conflict. */
+/* `st`: the current state of the path, NULL: it does not exist. For a conflict `ret_other_ns` is the time of the other change. */
 int txn_resolver_decide(struct txn_resolver *resolver, const struct codebase_txn *txn, const struct txn_request *request,
                         const struct stat *st, enum txn_verdict *ret, int64_t *ret_other_ns);
 
-/* When the path was last changed by a version. */
+/* Returns the time of the path's last change by a version. */
 int txn_resolver_last_change(struct txn_resolver *resolver, const char *path, const struct stat *st, int64_t *ret_ns);

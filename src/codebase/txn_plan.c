@@ -8,22 +8,22 @@
 #include "codebase/tree_path.h"
 #include "codebase/txn_int.h"
 
-/* What the tree will be when the entries so far are performed, as far as it differs from `files`. */
+/* The tree after all entries so far, as far as it differs from `files`. */
 struct txn_planner {
     struct codebase_txn *txn;
     struct codebase_commit *commit;
     struct txn_resolver resolver;
-    struct path_map paths;   /* path -> kind it will have; `index` of the entry that made it so, plus one */
-    struct path_map parents; /* directories that get something */
-    bool has_moved_dirs;     /* some entry puts or removes a directory: paths beneath are not what is on disk */
+    struct path_map paths;   /* path -> its future type; `index` is that of the entry that sets it, plus one */
+    struct path_map parents; /* directories that receive an entry */
+    bool has_moved_dirs;     /* some entry puts or removes a directory: the disk does not show paths beneath it */
     char *last_parent;       /* owned; known to be a directory */
     struct err *err;
 };
 
-/* What is at a path, as the plan stands. */
+/* The state of a path in the plan. */
 struct planned_path {
     enum tree_kind kind;
-    bool is_on_disk; /* `st` holds */
+    bool is_on_disk; /* `st` is valid */
     struct stat st;
     const struct manifest_entry *by; /* the entry of the plan that put it, or NULL */
 };
@@ -44,7 +44,7 @@ static int on_disk(struct txn_planner *p, const char *path, struct planned_path 
     return ret->is_on_disk ? 0 : -EINVAL;
 }
 
-/* Whether the plan moves away or newly makes a directory above. */
+/* Returns true if the plan moves away or creates a directory above. */
 static bool is_under_moved(struct txn_planner *p, const char *path)
 {
     if (!p->has_moved_dirs)
@@ -86,7 +86,7 @@ static void note_planned_path(struct txn_planner *p, const char *path, enum tree
     }
 }
 
-/* Both take a directory away only when it is empty, and tell what changed meanwhile by what the changer saw. */
+/* These two remove a directory only if it is empty, and detect other changes by the state that the author saw. */
 static bool is_by_sight(const struct txn_planner *p)
 {
     return p->txn->manner == TXN_SYNC || p->txn->manner == TXN_SEEN;
@@ -97,15 +97,13 @@ static int refuse_unseen(struct txn_planner *p, const char *path)
     return tree_path_reject(p->err, ERR_ABORTED, -ESTALE, path, "was changed meanwhile");
 }
 
-/* ---- entries ---- */
-
 static int count_old(struct txn_planner *p, const char *path, const struct planned_path *there, struct manifest_entry *e)
 {
     struct tree_count count = { 0 };
     int r = 0;
 
     e->old_kind = there->kind;
-    /* Only a directory that is empty by then is removed: what is in it now has entries of its own. */
+    /* Only a directory that is empty by then is removed: its content has separate entries. */
     if (there->is_on_disk && !(there->kind == TREE_DIR && is_by_sight(p)))
         r = tree_count_at(p->txn->cb->files_fd, path, &count);
     else if (there->by) {
@@ -186,7 +184,7 @@ static void report_conflict(struct txn_planner *p, const char *path, bool has_lo
         (struct codebase_conflict){ .path = xdup(path), .has_lost = has_lost, .when_ns = when_ns, .other_ns = other_ns };
 }
 
-/* Kept for whoever wants it back; a removal that lost leaves nothing but its note. */
+/* Keeps the losing content so that it can be recovered; a removal that lost leaves only its entry. */
 static int plan_loser(struct txn_planner *p, struct txn_request *request, int64_t other_ns)
 {
     struct planned_path nothing = { 0 };
@@ -198,7 +196,7 @@ static int plan_loser(struct txn_planner *p, struct txn_request *request, int64_
     return 0;
 }
 
-/* The object would only lie about in the version. */
+/* The object would be useless in the version. */
 static int discard_object(struct txn_planner *p, const struct txn_request *request)
 {
     char object[OBJECT_NAME_MAX];
@@ -209,7 +207,7 @@ static int discard_object(struct txn_planner *p, const struct txn_request *reque
     return unlinkat(p->txn->stage.fd, object, request->kind == TREE_DIR ? AT_REMOVEDIR : 0) < 0 ? -errno : 0;
 }
 
-/* ---- directories above ---- */
+/* ---- parent directories ---- */
 
 static int make_dir(struct txn_planner *p, const char *path, int64_t when_ns)
 {
@@ -224,7 +222,7 @@ static int make_dir(struct txn_planner *p, const char *path, int64_t when_ns)
     return add_put(p, MANIFEST_PUT, &request, false, &nothing);
 }
 
-/* Something that is no directory stands where one is needed. 1: the wish loses against it. */
+/* A directory is needed where something else is. Returns 1 if the request loses against it. */
 static int clear_way(struct txn_planner *p, const char *dir, const struct txn_request *request,
                      const struct planned_path *there, int64_t *ret_other)
 {
@@ -250,7 +248,7 @@ static int require_dir(struct txn_planner *p, const char *dir, const struct txn_
     return there.kind == TREE_NONE ? make_dir(p, dir, request->when_ns) : clear_way(p, dir, request, &there, ret_other);
 }
 
-/* 1: the wish loses. */
+/* Returns 1 if the request loses. */
 static int require_parents(struct txn_planner *p, const struct txn_request *request, int64_t *ret_other)
 {
     const char *last = strrchr(request->path, '/');
@@ -270,8 +268,6 @@ static int require_parents(struct txn_planner *p, const struct txn_request *requ
     }
     return r;
 }
-
-/* ---- wishes ---- */
 
 static int reject_kind(struct txn_planner *p, const char *path, enum tree_kind there)
 {
@@ -320,13 +316,13 @@ static int plan_put(struct txn_planner *p, struct txn_request *request)
         return discard_object(p, request);
     if (p->txn->manner == TXN_STRICT && there.kind != TREE_NONE && (there.kind == TREE_DIR) != (request->kind == TREE_DIR))
         return reject_kind(p, request->path, there.kind);
-    /* A directory that the changer replaced by a file, but that holds something it could not see. */
+    /* The author replaced the directory by a file, but it contains something that the author could not see. */
     if (there.kind == TREE_DIR)
         return p->txn->manner == TXN_SEEN ? refuse_unseen(p, request->path) : plan_loser(p, request, 0);
     return put_over(p, request, &there);
 }
 
-/* Whether everything in the directory will be gone. */
+/* Returns true if the plan removes everything in the directory. */
 static int is_emptied(struct txn_planner *p, const char *path, const struct planned_path *there)
 {
     autodone(buf) struct buf child = BUF_EMPTY;

@@ -17,7 +17,7 @@ void txn_resolver_done(struct txn_resolver *resolver)
     path_map_done(&resolver->trees);
 }
 
-/* ---- when a path was last changed ---- */
+/* ---- times of the last change ---- */
 
 static void note_change_time(struct path_map *map, const char *path, int64_t when_ns)
 {
@@ -42,7 +42,7 @@ static int load_change_times(struct txn_resolver *resolver)
             if (e->op == MANIFEST_LOST)
                 continue;
             note_change_time(&resolver->last, e->path, e->when_ns);
-            /* A directory that merely came to be changes nothing beneath it. */
+            /* Creating an empty directory changes nothing beneath it. */
             if (e->old_kind == TREE_DIR || (e->new_kind == TREE_DIR && e->new_files > 0))
                 note_change_time(&resolver->trees, e->path, e->when_ns);
         }
@@ -68,8 +68,8 @@ int txn_resolver_last_change(struct txn_resolver *resolver, const char *path, co
             when = slot->value;
     }
     if (when == INT64_MIN) {
-        /* Changed by a version that is trimmed, if at all. Its inode knows when it came here, which was not before it was changed:
-         * in doubt, what is there stays, and the other is kept beside it. */
+        /* If a version changed the path, that version is trimmed. The inode's ctime is not earlier than the change. In doubt
+         * the existing content stays and the other is kept in the version. */
         int64_t came = st ? (int64_t) st->st_ctim.tv_sec * CLOCK_NS_PER_SEC + st->st_ctim.tv_nsec : INT64_MAX;
 
         when = came < resolver->meta->trimmed_ns ? came : resolver->meta->trimmed_ns;
@@ -78,7 +78,7 @@ int txn_resolver_last_change(struct txn_resolver *resolver, const char *path, co
     return 0;
 }
 
-/* ---- whether two are the same ---- */
+/* ---- comparing content ---- */
 
 static int bytes_are_same(int a, int b)
 {
@@ -132,10 +132,10 @@ static int is_the_same(const struct codebase_txn *txn, const struct txn_request 
     return bytes_are_same(a, b);
 }
 
-/* ---- verdict ---- */
+/* ---- decision ---- */
 
-/* Files here are never modified in place, so the same inode with the same size and time is the same file. Not the ctime: moving
- * a file changes it. */
+/* Files here are never modified in place, so an inode with the same size and mtime is the same file. The ctime does not count,
+ * because a rename changes it. */
 bool txn_is_as_seen(const struct txn_request *request, const struct stat *now)
 {
     const struct codebase_seen *seen = &request->seen;
