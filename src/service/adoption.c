@@ -1,6 +1,7 @@
 #include "service/adoption.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,6 +27,7 @@
 
 /* Who is asked for one sandbox alone waits for longer. */
 #define SINGLE_MS 10000
+#define CONNECT_PAUSE_MS 10
 
 #define BIT(name) SANDBOX_STATUS_BIT(SANDBOX_STATUS_##name)
 /* What is as it is told needs no look; those in ERROR may have a supervisor that was silent. */
@@ -63,12 +65,28 @@ static int refuse_gone(struct err *err)
     return err_set(err, ERR_FAILED_PRECONDITION, -ENOTCONN, "the sandbox does not run");
 }
 
+/* A supervisor that is starting or ending holds its lock and does not listen. It soon does the one or lets go of the other. */
+static int connect_patiently(int dir_fd, int timeout_ms, int *ret_fd, struct err *err)
+{
+    int64_t until_ns = clock_now_ns() + timeout_ms * CLOCK_NS_PER_MS;
+
+    while (sandbox_dir_is_running(dir_fd)) {
+        int r = ctl_client_connect(dir_fd, ret_fd, err);
+
+        if ((r != -ENOENT && r != -ECONNREFUSED) || clock_now_ns() >= until_ns)
+            return r;
+        *err = ERR_NONE;
+        poll(NULL, 0, CONNECT_PAUSE_MS);
+    }
+    return refuse_gone(err);
+}
+
 /* -ENOTCONN: it does not run, or ends. Otherwise somebody has it, and does not answer. */
 static int greet(int dir_fd, int timeout_ms, int *ret_fd, struct err *err)
 {
     enum ctl_state state = CTL_STATE_RUNNING;
     autofd int fd = -1;
-    int r = sandbox_dir_is_running(dir_fd) ? ctl_client_connect(dir_fd, &fd, err) : refuse_gone(err);
+    int r = connect_patiently(dir_fd, timeout_ms, &fd, err);
 
     if (r == 0)
         r = hello_await(fd, timeout_ms, &state, err);
@@ -267,6 +285,17 @@ static void look_at(const struct round *round, struct sandbox_conn *conn, struct
     } else {
         note_silence(round, row, &err);
     }
+}
+
+int adoption_settle(struct service *service, struct sandbox_conn *conn, struct sandbox_row *row, struct err *err)
+{
+    struct round round = { .service = service, .patient_until_ns = clock_now_ns() + SINGLE_MS * CLOCK_NS_PER_MS };
+
+    if (!((BIT(STARTING) | BIT(STOPPING)) & SANDBOX_STATUS_BIT((unsigned) row->status)))
+        return 0;
+    look_at(&round, conn, row);
+    sandbox_row_done(row);
+    return sandbox_row_get(service->store, conn->id, row, err);
 }
 
 /* Whether there is anything to look at: most that failed have no supervisor, and most that run are known to. */

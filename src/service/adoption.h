@@ -17,6 +17,10 @@ struct sandbox_row;
  * conn's `life` is held. */
 int adoption_take(struct service *service, struct sandbox_conn *conn, const struct sandbox_row *row, struct err *err);
 
+/* Finishes a start or a stop that a server began and did not live to finish, or could not write down. Waits for a supervisor that is starting
+ * or ending. The row is read again. The conn's `life` is held. */
+int adoption_settle(struct service *service, struct sandbox_conn *conn, struct sandbox_row *row, struct err *err);
+
 /* At the start, with some patience for those that are slow to answer. */
 int adoption_run(struct service *service, struct err *err);
 

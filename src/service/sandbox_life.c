@@ -65,6 +65,8 @@ int life_hold(struct service *service, const struct caller *caller, const char *
     if (r == -ENOENT)
         r = refuse_sandbox(err);
     if (r == 0)
+        r = adoption_settle(service, conn, &row, err);
+    if (r == 0)
         r = note_end(service, conn, &row, err);
     if (r < 0) {
         life_release(conn);
@@ -396,6 +398,7 @@ int life_stop(struct service *service, const struct caller *caller, struct sandb
     r = life_move(service, row, BIT(RUNNING) | BIT(STOPPING), SANDBOX_STATUS_STOPPING, NULL, err);
     if (r < 0)
         return r;
+    fault("sandbox_stopping");
     life_end(service, conn);
     r = life_move(service, row, BIT(STOPPING), SANDBOX_STATUS_STOPPED, NULL, err);
     if (r < 0)

@@ -1,6 +1,7 @@
 """Servers that are killed, started twice, told to end; nothing that was acknowledged is lost, and nothing is left behind."""
 
 import contextlib
+import fcntl
 import json
 import os
 import random
@@ -11,7 +12,8 @@ import time
 
 import grpc
 import pytest
-from server import WAIT, eventually
+from review import Review
+from server import WAIT, eventually, sandbox_id
 from test_sandboxes import CODE
 
 pytestmark = pytest.mark.docker
@@ -226,3 +228,33 @@ def test_a_deletion_that_was_cut_short_is_finished_and_nothing_else_is(server):
     assert not (server.state / "codebases" / doomed).exists()
     assert (server.state / "codebases" / other / "files" / "b").read_text() == "2"
     assert not list((server.state / "mounts").glob("condemned-*"))
+
+
+def test_a_stop_that_was_cut_short_is_finished_by_whoever_asks_next(make):
+    """Its supervisor lets go of the sandbox only after the next server has started."""
+    server = make()
+    environment = server.environment
+    server.environment = lambda: {**environment(), "AGENTFENSE_FAULT": "sandbox_stopping"}
+    server.start()
+    box = Review(server, {"a": "old\n"})
+    box.sh("echo new > a")
+    box.diff()
+    with pytest.raises((OSError, json.JSONDecodeError)):
+        box.http("POST", "/stop", {})
+    server.process.wait()
+    server.environment = environment
+    (pid,) = server.supervisors().values()
+    os.kill(pid, signal.SIGKILL)
+    eventually(lambda: not server.supervisors())
+    with open(server.state / "mounts/sandboxes" / sandbox_id(box.id) / "lock", "rb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        server.start()
+        assert box.state() == "active"
+        answers = []
+        thread = threading.Thread(target=lambda: answers.append(box.http("POST", "/approve", {})))
+        thread.start()
+        fcntl.flock(lock, fcntl.LOCK_UN)
+        thread.join()
+    assert answers[0][0] == 200, answers
+    assert box.read("a") == b"new\n" and box.state() == "approved"
+    box.remove()
