@@ -54,7 +54,7 @@ xfstests: build ## likewise, the generic quick group: XFSTESTS=PATH of its tree 
 soak: build-all ## a random load with faults for SOAK_MINUTES (30); SOAK_SEED repeats one (root)
 	@tools/soak --build $(abspath $(BUILD))
 
-coverage: setup ## which lines the tests reach, room by room; COVERAGE_TESTS='fence review' runs only those
+coverage: setup ## which lines the tests reach, module by module; COVERAGE_TESTS='fence review' runs only those
 	@tools/coverage $(COVERAGE_TESTS)
 
 san: setup ## all tests under AddressSanitizer and UndefinedBehaviorSanitizer, then under ThreadSanitizer

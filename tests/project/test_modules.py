@@ -1,10 +1,10 @@
-"""tools/check-rooms: the order of the rooms holds in src/, and the checker sees what breaks it."""
+"""tools/check-modules: the order of the modules holds in src/, and the checker sees what breaks it."""
 
 import pathlib
 import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-CHECK = ROOT / "tools" / "check-rooms"
+CHECK = ROOT / "tools" / "check-modules"
 
 
 def check(src=None):
@@ -61,7 +61,7 @@ def test_a_room_may_not_include_a_neighbour_it_does_not_know(tmp_path):
 
 def test_a_directory_that_is_no_room_is_named(tmp_path):
     result = check_tree(tmp_path, {"helpers/string.c": '#include "base/err.h"\n'})
-    refused(result, "src/helpers/string.c", "'helpers' is no room")
+    refused(result, "src/helpers/string.c", "'helpers' is no module")
 
 
 def test_a_header_of_an_unknown_room_is_named(tmp_path):
@@ -71,7 +71,7 @@ def test_a_header_of_an_unknown_room_is_named(tmp_path):
 
 def test_an_include_without_its_room_is_named(tmp_path):
     result = check_tree(tmp_path, {"base/fd.c": '#include "err.h"\n'})
-    refused(result, "src/base/fd.c", '"err.h" is not of the form "room/noun.h"')
+    refused(result, "src/base/fd.c", '"err.h" is not of the form "module/noun.h"')
 
 
 def test_an_indented_include_is_seen_too(tmp_path):

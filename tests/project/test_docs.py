@@ -21,7 +21,7 @@ CODE_SPAN = re.compile(r"`[^`\n]+`")
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 CONSOLE = re.compile(r"^```console\n(.*?)^```", re.M | re.S)
 COMMAND = re.compile(r"^\$ (.*(?:\n> .*)*)\n", re.M)
-ROOM = re.compile(r"^\| (\w+) \| (here|planned) \| ([^|]*) \|", re.M)
+MODULE = re.compile(r"^\| (\w+) \| (here|planned) \| ([^|]*) \|", re.M)
 HEADING = re.compile(r"^#+\s+(.*)$", re.M)
 
 
@@ -117,12 +117,12 @@ def test_examples_print_what_they_show(agentfense, tmp_path, name):
 
 def test_the_table_of_rooms_is_that_of_check_rooms():
     text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
-    table = {room: set(may.split()) - {"–"} for room, _, may in ROOM.findall(text)}
-    checked = runpy.run_path(str(ROOT / "tools" / "check-rooms"))["MAY_INCLUDE"]
-    assert table == {room: set(may) for room, may in checked.items()}
+    table = {module: set(may.split()) - {"–"} for module, _, may in MODULE.findall(text)}
+    checked = runpy.run_path(str(ROOT / "tools" / "check-modules"))["MAY_INCLUDE"]
+    assert table == {module: set(may) for module, may in checked.items()}
 
 
 def test_the_rooms_that_are_here_are_those_in_the_tree():
     text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
-    here = {room for room, state, _ in ROOM.findall(text) if state == "here"}
+    here = {module for module, state, _ in MODULE.findall(text) if state == "here"}
     assert here == {path.parent.name for path in (ROOT / "src").glob("*/meson.build")}
