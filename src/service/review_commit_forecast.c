@@ -203,6 +203,14 @@ static int judge_files(struct commit_forecast *f, struct review_lock *review_loc
 int commit_forecast_check(struct review_lock *review_lock, const struct review_approved *approved, struct err *err)
 {
     autodone(commit_forecast) struct commit_forecast f = COMMIT_FORECAST_NONE;
+
+    if (review_lock->codebase)
+        return err_set_reason(
+            err,
+            err_set(err, ERR_FAILED_PRECONDITION, -ENOTDIR,
+                    "sandbox %s is over codebase %s, which has versions and no git repository; approve without a commit",
+                    review_lock->row.id, review_lock->row.codebase_id),
+            "NO_REPOSITORY");
     int r = find_files(&f, review_lock, approved, err);
 
     if (r == 0 && f.count > 0)

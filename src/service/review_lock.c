@@ -53,19 +53,26 @@ static int check(const struct sandbox_row *row, int64_t version, unsigned states
     return life_check_version(row, version, err);
 }
 
-/* What syncs goes into its codebase without a review, and what lands in a codebase has to become a version of it. */
-static int check_base(const struct sandbox_row *row, struct err *err)
+/* An approval lands in the codebase as a version. A sandbox that syncs has nothing that could be approved. */
+static int review_lock_take_codebase(struct review_lock *review_lock, struct err *err)
 {
+    const struct sandbox_row *row = &review_lock->row;
+    int r;
+
+    if (sandbox_row_is_over_directory(row))
+        return 0;
     if (row->sync_on_completion)
         return err_set_reason(err,
                               err_set(err, ERR_FAILED_PRECONDITION, -EOPNOTSUPP,
-                                      "sandbox %s syncs its changes into its codebase; there is nothing to review", row->id),
+                                      "sandbox %s syncs its changes to codebase %s; there is nothing to review", row->id,
+                                      row->codebase_id),
                               "SANDBOX_SYNCS");
-    if (!sandbox_row_is_over_directory(row))
-        return err_set_reason(err,
-                              err_set(err, ERR_FAILED_PRECONDITION, -EOPNOTSUPP,
-                                      "sandbox %s is over a codebase, and its changes cannot be reviewed", row->id),
-                              "BASE_IS_CODEBASE");
+    r = codebase_open(review_lock->service->codebases, row->codebase_id, &review_lock->codebase, err);
+    if (r < 0)
+        return r;
+    review_lock->by = caller_name(review_lock->caller);
+    review_lock->message = xprintf("approve %s", row->id);
+    review_lock->lands = (struct apply_txn_codebase){ review_lock->codebase, review_lock->by, review_lock->message };
     return 0;
 }
 
@@ -79,8 +86,6 @@ int review_lock_begin(struct service *service, const struct caller *caller, cons
     ret->caller = caller;
     r = life_hold(service, caller, id, &ret->conn, &ret->row, err);
     if (r == 0)
-        r = check_base(&ret->row, err);
-    if (r == 0)
         r = check(&ret->row, version, states, verbed, err);
     if (r < 0)
         return r;
@@ -93,33 +98,12 @@ int review_lock_begin(struct service *service, const struct caller *caller, cons
         return err_set_reason(
             err, err_set(err, ERR_FAILED_PRECONDITION, -ENOENT, "the changes of sandbox %s are not there any more", id),
             "INVALID_STATE");
-    r = review_lock_take_codebase(ret, "", false, err);
+    r = review_lock_take_codebase(ret, err);
     if (r < 0)
         return r;
     review_record_recover(ret);
     /* That may have ended it. */
     return check(&ret->row, 0, states, verbed, err);
-}
-
-int review_lock_take_codebase(struct review_lock *review_lock, const char *codebase_id, bool syncs, struct err *err)
-{
-    int r;
-
-    if (!*codebase_id)
-        return 0;
-    if (syncs)
-        return err_set_reason(err,
-                              err_set(err, ERR_FAILED_PRECONDITION, -EOPNOTSUPP,
-                                      "sandbox %s syncs its changes to codebase %s, and none of them waits for a review",
-                                      review_lock->row.id, codebase_id),
-                              "SANDBOX_SYNCS");
-    r = codebase_open(review_lock->service->codebases, codebase_id, &review_lock->codebase, err);
-    if (r < 0)
-        return r;
-    review_lock->by = caller_name(review_lock->caller);
-    review_lock->message = xprintf("approve %s", review_lock->row.id);
-    review_lock->lands = (struct apply_txn_codebase){ review_lock->codebase, review_lock->by, review_lock->message };
-    return 0;
 }
 
 const struct apply_txn_codebase *review_lock_lands_in(const struct review_lock *review_lock)

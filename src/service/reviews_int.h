@@ -30,13 +30,10 @@ struct review_lock {
 
 #define REVIEW_LOCK_NONE ((struct review_lock){ .dir_fd = -1, .fd = -1 })
 
-/* Takes its lock and reads its row, finishes what was cut short. `statuses` are bits; another is INVALID_STATE, "cannot be VERBED". */
+/* Takes its lock and reads its row, finishes what was cut short. `statuses` are bits; another is INVALID_STATE, "cannot be VERBED".
+ * SANDBOX_SYNCS: its changes go to its codebase without a review. */
 int review_lock_begin(struct service *service, const struct caller *caller, const char *id, int64_t version, unsigned statuses,
                       const char *verbed, struct review_lock *ret, struct err *err);
-
-/* Its base is this codebase ("": none), so what is approved becomes a version. SANDBOX_SYNCS: what it changes goes there by itself, and there is
- * nothing to decide. */
-int review_lock_take_codebase(struct review_lock *review_lock, const char *codebase_id, bool syncs, struct err *err);
 
 /* For review/; NULL: in the directory that is its base. */
 const struct apply_txn_codebase *review_lock_lands_in(const struct review_lock *review_lock);

@@ -128,8 +128,9 @@ def test_changes_that_were_not_synced_go_to_the_trash(make):
     place = server.state / "mounts" / "sandboxes" / box
     client.destroy_sandbox(sandbox_id=box)
     assert code_of(client.get_sandbox, sandbox_id=box) == grpc.StatusCode.NOT_FOUND and place.is_dir()
-    status, back = server.http("POST", f"/api/v1/sandboxes/{box}/restore")
-    assert status == 409, back  # that is a review's, which this one cannot have
+    assert client.restore_sandbox(sandbox_id=box).status == STOPPED
+    assert [file.path for file in client.get_diff(sandbox_id=box).files] == ["a"]
+    client.destroy_sandbox(sandbox_id=box)
     assert server.http("POST", "/api/v1/gc", {"policy": {"trashDelay": 0}})[0] == 200
     assert not place.exists()
     # Without changes, or by force, it is gone at once.
