@@ -1,21 +1,67 @@
-#include "policy_text.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
 
+#include <cmocka.h>
+#include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "../leftover.h"
 
+#include "base/buf.h"
 #include "base/fd.h"
+#include "base/mem.h"
+#include "policy/pattern.h"
+#include "policy/policy_file.h"
 
 #define HEAD "version: 1\nrules:\n"
 #define RULE HEAD "  - pattern: /a\n    permission: read\n"
 #define TWO RULE "  - pattern: /b\n    permission: "
 #define RANGE "priority must be a whole number from -2147483648 to 2147483647, not "
 
-static int parse(const char *text, size_t len, struct rule_list *rules, struct err *err)
+/* Text with its length, as it may hold NULs. */
+#define TEXT(s) (s), sizeof(s) - 1
+
+static void add_one(struct rule_list *rules)
 {
-    return policy_parse_yaml(text, len, rules, err);
+    assert_int_equal(rule_list_add(rules, "/old", 4, RULE_GLOB, LEVEL_VIEW, 3, NULL), 0);
+}
+
+static void assert_refused(const char *text, size_t len, const char *message)
+{
+    autodone(rule_list) struct rule_list rules = RULE_LIST_EMPTY;
+    struct err err = ERR_NONE;
+
+    add_one(&rules);
+    assert_true(policy_parse_yaml(text, len, &rules, &err) < 0);
+    assert_string_equal(err.text, message);
+    assert_int_equal(err.code, ERR_INVALID_ARGUMENT);
+    assert_int_equal(rules.count, 1);
+    assert_string_equal(rules.items[0].pattern, "/old");
+    assert_true(policy_parse_yaml(text, len, &rules, NULL) < 0);
+    assert_int_equal(rules.count, 1);
+}
+
+static void assert_taken(const char *text, size_t len, size_t count, struct rule_list *rules)
+{
+    struct err err = ERR_NONE;
+
+    if (policy_parse_yaml(text, len, rules, &err) < 0)
+        fail_msg("refused: %s", err.text);
+    assert_int_equal(rules->count, count);
+}
+
+static void assert_rule(const struct rule *rule, const char *pattern, enum rule_type type, enum level level, int32_t priority)
+{
+    assert_string_equal(rule->pattern, pattern);
+    assert_int_equal(rule->type, type);
+    assert_int_equal(rule->level, level);
+    assert_int_equal(rule->priority, priority);
 }
 
 static void every_key_of_a_rule_is_kept(void **state)
@@ -61,6 +107,8 @@ static void good_forms_are_taken(void **state)
         size_t count;
     } good[] = {
         { TEXT("version: 1\nextends: view-only\n"), 1 },
+        { TEXT("[]\n"), 0 },
+        { TEXT("- pattern: /a\n  permission: read\n- {pattern: /b, permission: none}\n"), 2 },
         { TEXT("version: 1\nrules: []\n"), 0 },
         { TEXT("{version: 1, rules: [{pattern: /a, permission: none}]}"), 1 },
         { TEXT("%YAML 1.1\n---\n# a comment\n" RULE "...\n"), 1 },
@@ -98,7 +146,8 @@ static void assert_all_refused(const struct bad *bad, size_t count)
 static void what_is_no_policy_is_refused(void **state)
 {
     static const char empty[] = "it is empty: it needs 'version: 1' and 'rules' or 'extends'";
-    static const char shape[] = "line 1: a policy file must be a mapping with the keys version, extends, rules, not ";
+    static const char shape[] =
+        "line 1: a policy must be a list of rules, or a mapping with the keys version, extends, rules, not ";
     static const struct bad bad[] = {
         { TEXT(""), empty },
         { TEXT("\xEF\xBB\xBF"), empty },
@@ -131,10 +180,9 @@ static void what_is_no_policy_is_refused(void **state)
 
     (void) state;
     assert_all_refused(bad, ARRAY_LEN(bad));
-    snprintf(text, sizeof(text), "%sa list", shape);
-    assert_refused(TEXT("- pattern: /a\n"), text);
     snprintf(text, sizeof(text), "%sa single value", shape);
     assert_refused(TEXT("version\n"), text);
+    assert_refused(TEXT("- pattern: /a\n"), "line 1: rule 1: the key 'permission' is missing");
 }
 
 static void a_bad_rule_is_named_by_its_number_and_line(void **state)
@@ -253,6 +301,77 @@ static void text_that_is_no_yaml_is_refused_with_its_line(void **state)
 
     (void) state;
     assert_all_refused(bad, ARRAY_LEN(bad));
+}
+
+/* JSON as other programs write it: one line, indented with tabs, CR LF, everything outside ASCII escaped. */
+static void json_is_read_as_well(void **state)
+{
+    static const char *const good[] = {
+        "[{\"pattern\":\"/a\",\"permission\":\"read\",\"type\":\"file\",\"priority\":-7}]",
+        "\xEF\xBB\xBF[\r\n\t{\r\n\t\t\"priority\": -7,\r\n\t\t\"type\": \"file\",\r\n\t\t\"permission\": \"read\",\r\n"
+        "\t\t\"pattern\": \"\\/a\"\r\n\t}\r\n]\r\n",
+        "{\"rules\": [{\"pattern\": \"/a\", \"permission\": \"read\", \"type\": \"file\", \"priority\": -7}], \"version\": "
+        "1}\n",
+    };
+
+    (void) state;
+    for (size_t i = 0; i < ARRAY_LEN(good); i++) {
+        autodone(rule_list) struct rule_list rules = RULE_LIST_EMPTY;
+        struct err err = ERR_NONE;
+
+        if (policy_parse_json(good[i], strlen(good[i]), &rules, &err) < 0)
+            fail_msg("refused: %s", err.text);
+        assert_int_equal(rules.count, 1);
+        assert_rule(&rules.items[0], "/a", RULE_FILE, LEVEL_READ, -7);
+    }
+}
+
+static void json_spells_characters_as_surrogates(void **state)
+{
+    autodone(rule_list) struct rule_list rules = RULE_LIST_EMPTY;
+    static const char key[] = "[{\"permission\": \"none\", \"pattern\": \"/\\u00e9\\ud83d\\udd11\\\\ud83d\\\\udd11\"}]";
+    static const char lone[] = "[{\"permission\": \"none\",\n\"pattern\": \"/\\ud83d\\u0041\"}]";
+    struct err err = ERR_NONE;
+
+    (void) state;
+    assert_int_equal(policy_parse_json(TEXT(key), &rules, NULL), 0);
+    assert_string_equal(rules.items[0].pattern, "/\xC3\xA9\xF0\x9F\x94\x91\\ud83d\\udd11");
+    assert_int_equal(policy_parse_json(TEXT(lone), &rules, &err), -EINVAL);
+    assert_string_equal(err.text, "line 2: rule 1: while parsing a quoted scalar: found invalid Unicode character escape code");
+    assert_int_equal(rules.count, 1);
+    for (const char *end = key; *end; end++) /* an escape may be cut off anywhere */
+        policy_parse_json(key, (size_t) (end - key), &rules, NULL);
+    assert_int_equal(rules.count, 1);
+}
+
+static void json_is_read_as_strictly(void **state)
+{
+    static const struct bad bad[] = {
+        { TEXT("[{\"pattern\": \"/a\",\n\"pattern\": \"/b\"}]"), "line 2: rule 1: the key 'pattern' is given twice" },
+        { TEXT("{\"version\": 1,\n\"version\": 1}"), "line 2: the key 'version' is given twice" },
+        { TEXT("{\"version\": \"1\"}"), "line 1: version must be a number, not the string '1': leave the quotes out" },
+        { TEXT("{\"version\": 1, \"rules\": null}"), "line 1: rules must be a list of rules, not a single value" },
+        { TEXT("[{\"pattern\": \"/a\",\n\"permission\": null}]"),
+          "line 2: rule 1: permission has no value: quote it if it is meant as text" },
+        { TEXT("[{\"permission\": \"none\", \"pattern\": \"a\\u0000b\"}]"),
+          "line 1: rule 1 'a\\x00b': the pattern contains a NUL byte" },
+        { TEXT("[{\"pat\\u0000tern\": 1}]"),
+          "line 1: rule 1: unknown key 'pat\\x00tern' (one of pattern, permission, type, priority)" },
+        { TEXT("[\n\0]"), "line 2: not readable as UTF-8: control characters are not allowed (0x00)" },
+        { TEXT("[]\n[]"), "line 2: did not find expected <document start>" },
+        { TEXT("[{\"pattern\": \"/a\" \"permission\": \"read\"}]"),
+          "line 1: rule 1: while parsing a flow mapping: did not find expected ',' or '}'" },
+    };
+
+    (void) state;
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+        autodone(rule_list) struct rule_list rules = RULE_LIST_EMPTY;
+        struct err err = ERR_NONE;
+
+        assert_true(policy_parse_json(bad[i].text, bad[i].len, &rules, &err) < 0);
+        assert_string_equal(err.text, bad[i].message);
+        assert_int_equal(rules.count, 0);
+    }
 }
 
 static void add_rules(struct buf *text, size_t count)
@@ -417,8 +536,8 @@ static void a_file_is_read_by_what_its_name_ends_in(void **state)
     assert_rule(&rules.items[1], "/j", RULE_UNSPECIFIED, LEVEL_NONE, 0);
     write_file(yaml, TEXT(bad));
     assert_load_fails(yaml, -EINVAL, "line 4: rule 1: unknown permission 'raed' (one of none, view, read, write)");
-    write_file(json, TEXT(RULE));
-    assert_load_fails(json, -EINVAL, "line 1: invalid token near 'version'");
+    write_file(json, TEXT(bad));
+    assert_load_fails(json, -EINVAL, "line 4: rule 1: unknown permission 'raed' (one of none, view, read, write)");
     unlink(yaml);
     unlink(json);
     unlink(link);
@@ -481,6 +600,9 @@ int main(void)
         cmocka_unit_test(a_priority_is_a_whole_number_within_32_bits),
         cmocka_unit_test(anchors_aliases_and_tags_are_refused),
         cmocka_unit_test(text_that_is_no_yaml_is_refused_with_its_line),
+        cmocka_unit_test(json_is_read_as_well),
+        cmocka_unit_test(json_spells_characters_as_surrogates),
+        cmocka_unit_test(json_is_read_as_strictly),
         cmocka_unit_test(ten_thousand_rules_are_taken_and_no_more),
         cmocka_unit_test(a_preset_counts_towards_the_limit),
         cmocka_unit_test(long_values_are_bounded_and_shown_short),
