@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from place import eventually
+from place import eventually, sandbox_id
 
 
 def test_a_sandbox_lives_and_ends(cli, codebase):
@@ -99,10 +99,11 @@ def test_last_is_what_was_made_last(cli, sandbox, codebase, project):
     assert cli.run("exec", "--last", "--", "sh", "-c", "echo $0").out == "sh\n" and cli.run("exec", "--last", "echo", "-n", "x").out == "x"
     assert cli.run("rules", "show", "--last", "-q").out == cli.run("rules", "show", "-q", newer).out
     newest = cli.say("create", "--scope", project, "--no-lock")
-    assert cli.json("inspect", "--last")["id"] == newest
-    assert "workspace" in cli.run("session", "open", "--last", code=2).err
-    assert cli.say("stop", "--last") == newest
-    assert cli.say("rm", "--purge", "--last") == newest
+    assert cli.json("inspect", "--last")["id"] == sandbox_id(newest)
+    session = cli.say("session", "open", "--last")
+    assert cli.json("inspect", session)["sandboxId"] == sandbox_id(newest)
+    assert cli.say("stop", "--last") == sandbox_id(newest)
+    assert cli.say("rm", "--purge", "--last") == sandbox_id(newest)
     assert cli.say("rm", "-q", "--last") == newer and cli.json("inspect", "--last")["id"] == sandbox
     assert "this verb takes none" in cli.run("codebase", "ls", "--last", code=2).err
 

@@ -1,7 +1,9 @@
 """A sandbox with a terminal, for people."""
 
+import contextlib
 import fcntl
 import os
+import pathlib
 import pty
 import re
 import select
@@ -148,15 +150,29 @@ def test_a_command_with_a_terminal(one, terminal):
     assert t.end() == 5
 
 
+def wait_for_foreground(*command):
+    """Waits until a process runs this command, and belongs to the foreground group of its terminal."""
+    wanted = b"".join(word.encode() + b"\0" for word in command)
+    until = time.monotonic() + TIMEOUT
+    while time.monotonic() < until:
+        for proc in pathlib.Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if (proc / "cmdline").read_bytes() != wanted:
+                    continue
+                group, _, _, foreground = (proc / "stat").read_text().rpartition(")")[2].split()[2:6]
+                if group == foreground:
+                    return
+        time.sleep(0.02)
+    raise AssertionError(f"{command} never was in the foreground of a terminal")
+
+
 def test_jobs_can_be_stopped_and_continued(one, terminal):
     t = terminal(one, "-it", one.base)
     t.expect(PROMPT)
-    t.type("echo st''art; sleep 60\r")
-    t.expect("start\r\n")
-    until = time.monotonic() + TIMEOUT
-    while "Stopped" not in t.text and time.monotonic() < until:
-        t.type("\x1a")  # the shell, which may not have started the command yet, takes no notice of it
-        t.read(0.3)
+    t.type("sleep 6173\r")
+    wait_for_foreground("sleep", "6173")
+    # Once only: the terminal drops its unread output with every signal that a key causes, so a second one could drop "Stopped".
+    t.type("\x1a")
     t.expect("Stopped")
     t.type("kill %1; exit 0\r")
     t.type("exit 0\r")
