@@ -25,38 +25,24 @@ Sandbox__V1__PermissionRule *make_rule(const struct rule *rule)
     return message;
 }
 
-static Sandbox__V1__ResourceLimits *make_limits(const struct sandbox_limits *limits)
+/* Limits that nobody asked for are not shown. */
+static Sandbox__V1__ResourceLimits *make_limits(const struct sandbox_row *row)
 {
-    Sandbox__V1__ResourceLimits *message = xnew(Sandbox__V1__ResourceLimits);
+    Sandbox__V1__ResourceLimits *message;
 
+    if (!row->memory_bytes && !row->cpu_quota && !row->cpu_shares && !row->pids_limit && !row->disk_bytes)
+        return NULL;
+    message = xnew(Sandbox__V1__ResourceLimits);
     sandbox__v1__resource_limits__init(message);
-    message->memory_bytes = limits->memory_bytes;
-    message->cpu_quota = limits->cpu_quota_us;
-    message->cpu_shares = limits->cpu_shares;
-    message->pids_limit = limits->pids;
-    message->disk_bytes = limits->disk_bytes;
-    message->disk_inodes = limits->disk_inodes;
+    message->memory_bytes = row->memory_bytes;
+    message->cpu_quota = row->cpu_quota;
+    message->cpu_shares = row->cpu_shares;
+    message->pids_limit = row->pids_limit;
+    message->disk_bytes = row->disk_bytes;
     return message;
 }
 
-static void add_limits(Sandbox__V1__Sandbox *message, const struct limit_report *held)
-{
-    if (held->count == 0)
-        return;
-    message->limits = xalloc(held->count * sizeof(*message->limits));
-    for (size_t i = 0; i < held->count; i++) {
-        Sandbox__V1__LimitInForce *limit = xnew(Sandbox__V1__LimitInForce);
-
-        sandbox__v1__limit_in_force__init(limit);
-        limit->name = text(held->items[i].name);
-        limit->value = held->items[i].value;
-        limit->is_default = held->items[i].is_default;
-        limit->not_enforced = text(held->items[i].not_enforced);
-        message->limits[message->n_limits++] = limit;
-    }
-}
-
-static void add_labels(Sandbox__V1__Sandbox *message, const struct pair_list *labels)
+static void add_labels(Sandbox__V1__Sandbox *message, const struct label_list *labels)
 {
     if (labels->count == 0)
         return;
@@ -71,68 +57,16 @@ static void add_labels(Sandbox__V1__Sandbox *message, const struct pair_list *la
     }
 }
 
-static void add_rules(Sandbox__V1__Sandbox *message, const struct rule_list *rules)
+/* Rules that cannot be read are left out. */
+static void add_rules(Sandbox__V1__Sandbox *message, const struct buf *encoded)
 {
-    if (rules->count == 0)
+    autodone(rule_list) struct rule_list rules = RULE_LIST_EMPTY;
+
+    if (rules_decode(encoded, &rules, NULL) < 0 || rules.count == 0)
         return;
-    message->permissions = xalloc(rules->count * sizeof(*message->permissions));
-    for (size_t i = 0; i < rules->count; i++)
-        message->permissions[message->n_permissions++] = make_rule(&rules->items[i]);
-}
-
-static bool has_limits(const struct sandbox_limits *limits)
-{
-    return limits->memory_bytes || limits->cpu_quota_us || limits->cpu_shares || limits->pids || limits->disk_bytes ||
-           limits->disk_inodes;
-}
-
-Sandbox__V1__Sandbox *make_sandbox(const struct sandbox_info *info)
-{
-    Sandbox__V1__Sandbox *message = xnew(Sandbox__V1__Sandbox);
-
-    sandbox__v1__sandbox__init(message);
-    message->id = text(info->id);
-    message->codebase_id = text(info->codebase_id);
-    add_rules(message, &info->rules);
-    message->status = (Sandbox__V1__SandboxStatus) info->phase;
-    add_labels(message, &info->labels);
-    message->created_at = make_timestamp(info->created_ns);
-    message->started_at = make_timestamp(info->started_ns);
-    message->stopped_at = make_timestamp(info->stopped_ns);
-    message->expires_at = make_timestamp(info->expires_ns);
-    message->runtime = (Sandbox__V1__RuntimeType) info->runtime;
-    message->image = text(info->image);
-    if (has_limits(&info->limits))
-        message->resources = make_limits(&info->limits);
-    message->status_reason = text(info->reason);
-    message->owner_id = text(info->owner);
-    message->network = text(info->network);
-    message->sync_on_completion = (Sandbox__V1__SyncMode) info->sync;
-    message->decision = SANDBOX__V1__SANDBOX_DECISION__SANDBOX_DECISION_OPEN;
-    message->warnings = make_texts(info->warnings, info->warning_count);
-    message->n_warnings = info->warning_count;
-    add_limits(message, &info->held);
-    return message;
-}
-
-_Static_assert((int) SANDBOX__V1__SANDBOX_DECISION__SANDBOX_DECISION_REJECTED == SANDBOX_DECISION_REJECTED + 1, "decisions");
-
-static Sandbox__V1__SandboxStatus status_of(int status)
-{
-    switch (status) {
-    case SANDBOX_STATUS_RUNNING:
-    case SANDBOX_STATUS_STOPPING:
-        return SANDBOX__V1__SANDBOX_STATUS__SANDBOX_STATUS_RUNNING;
-    case SANDBOX_STATUS_STOPPED:
-    case SANDBOX_STATUS_DELETING:
-        return SANDBOX__V1__SANDBOX_STATUS__SANDBOX_STATUS_STOPPED;
-    case SANDBOX_STATUS_ERROR:
-        return SANDBOX__V1__SANDBOX_STATUS__SANDBOX_STATUS_ERROR;
-    case SANDBOX_STATUS_DELETED:
-        return SANDBOX__V1__SANDBOX_STATUS__SANDBOX_STATUS_DELETED;
-    default:
-        return SANDBOX__V1__SANDBOX_STATUS__SANDBOX_STATUS_PENDING;
-    }
+    message->permissions = xalloc(rules.count * sizeof(*message->permissions));
+    for (size_t i = 0; i < rules.count; i++)
+        message->permissions[message->n_permissions++] = make_rule(&rules.items[i]);
 }
 
 static void add_tags(Sandbox__V1__Sandbox *message, const char *json)
@@ -146,23 +80,59 @@ static void add_tags(Sandbox__V1__Sandbox *message, const char *json)
     json_decref(tags);
 }
 
-static void set_times(Sandbox__V1__Sandbox *message, const struct sandbox_row *row)
+_Static_assert((int) SANDBOX__V1__SANDBOX_DECISION__SANDBOX_DECISION_REJECTED == SANDBOX_DECISION_REJECTED + 1, "decisions");
+
+/* A step that is being made is shown as what was before it. */
+static const Sandbox__V1__SandboxStatus shown_statuses[SANDBOX_STATUS_COUNT] = {
+    [SANDBOX_STATUS_UNSPECIFIED] = SANDBOX__V1__SANDBOX_STATUS__SANDBOX_STATUS_PENDING,
+    [SANDBOX_STATUS_CREATING] = SANDBOX__V1__SANDBOX_STATUS__SANDBOX_STATUS_PENDING,
+    [SANDBOX_STATUS_PENDING] = SANDBOX__V1__SANDBOX_STATUS__SANDBOX_STATUS_PENDING,
+    [SANDBOX_STATUS_STARTING] = SANDBOX__V1__SANDBOX_STATUS__SANDBOX_STATUS_PENDING,
+    [SANDBOX_STATUS_RUNNING] = SANDBOX__V1__SANDBOX_STATUS__SANDBOX_STATUS_RUNNING,
+    [SANDBOX_STATUS_STOPPING] = SANDBOX__V1__SANDBOX_STATUS__SANDBOX_STATUS_RUNNING,
+    [SANDBOX_STATUS_STOPPED] = SANDBOX__V1__SANDBOX_STATUS__SANDBOX_STATUS_STOPPED,
+    [SANDBOX_STATUS_DELETING] = SANDBOX__V1__SANDBOX_STATUS__SANDBOX_STATUS_STOPPED,
+    [SANDBOX_STATUS_ERROR] = SANDBOX__V1__SANDBOX_STATUS__SANDBOX_STATUS_ERROR,
+    [SANDBOX_STATUS_DELETED] = SANDBOX__V1__SANDBOX_STATUS__SANDBOX_STATUS_DELETED,
+};
+
+int take_status(Sandbox__V1__SandboxStatus status, unsigned *ret, struct err *err)
 {
+    unsigned bits = 0;
+
+    if (status < 0 || status > SANDBOX__V1__SANDBOX_STATUS__SANDBOX_STATUS_DELETED)
+        return err_invalid(err, "status %d is not known", (int) status);
+    for (int i = SANDBOX_STATUS_PENDING; i < SANDBOX_STATUS_COUNT; i++)
+        if (status ? shown_statuses[i] == status : i != SANDBOX_STATUS_DELETED)
+            bits |= SANDBOX_STATUS_BIT(i);
+    *ret = bits;
+    return 0;
+}
+
+Sandbox__V1__Sandbox *make_sandbox_of_row(struct service *service, const struct sandbox_row *row)
+{
+    autofree char *host_path = sandboxes_host_path(service, row), *profile = sandbox_profile(row);
+    Sandbox__V1__Sandbox *message = xnew(Sandbox__V1__Sandbox);
+
+    sandbox__v1__sandbox__init(message);
+    message->id = text(row->id);
+    message->codebase_id = text(row->codebase_id);
+    add_rules(message, &row->rules);
+    message->status = shown_statuses[(unsigned) row->status < SANDBOX_STATUS_COUNT ? row->status : 0];
+    add_labels(message, &row->labels);
     message->created_at = make_timestamp(row->created_ns);
     message->started_at = make_timestamp(row->started_ns);
     message->stopped_at = make_timestamp(row->stopped_ns);
     message->expires_at = make_timestamp(row->expires_ns);
-    message->updated_at = make_timestamp(row->updated_ns);
-    message->last_used_at = make_timestamp(row->used_ns);
-    message->decided_at = make_timestamp(row->closed_ns);
-    message->deleted_at = make_timestamp(row->deleted_ns);
-}
-
-/* What sandboxes over directories and those that are reviewed have beside the others. */
-static void set_review(Sandbox__V1__Sandbox *message, struct service *service, const struct sandbox_row *row)
-{
-    autofree char *host_path = sandboxes_host_path(service, row), *profile = sandbox_profile(row);
-
+    if (protobuf_c_enum_descriptor_get_value(&sandbox__v1__runtime_type__descriptor, row->runtime))
+        message->runtime = (Sandbox__V1__RuntimeType) row->runtime;
+    message->image = text(row->image);
+    message->resources = make_limits(row);
+    message->status_reason = text(row->reason);
+    message->owner_id = text(row->owner_id);
+    message->network = text(row->network);
+    message->sync_on_completion =
+        row->sync_on_completion ? SANDBOX__V1__SYNC_MODE__SYNC_MODE_ON : SANDBOX__V1__SYNC_MODE__SYNC_MODE_OFF;
     message->name = text(row->name);
     message->directory = text(row->scope_path);
     message->project_root = text(row->project_root);
@@ -174,6 +144,10 @@ static void set_review(Sandbox__V1__Sandbox *message, struct service *service, c
     message->driver = text(row->driver);
     message->version = row->row_version;
     message->preset = text(row->preset);
+    message->updated_at = make_timestamp(row->updated_ns);
+    message->last_used_at = make_timestamp(row->used_ns);
+    message->decided_at = make_timestamp(row->closed_ns);
+    message->deleted_at = make_timestamp(row->deleted_ns);
     message->restorable_until = make_timestamp(sandboxes_trash_until(service, row));
     message->changed_bytes = row->size_bytes;
     message->changed_files = row->file_count;
@@ -185,24 +159,26 @@ static void set_review(Sandbox__V1__Sandbox *message, struct service *service, c
     message->behavior = text(row->behavior);
     message->profile = make_string(profile);
     message->host_path = make_string(host_path);
+    return message;
 }
 
-Sandbox__V1__Sandbox *make_sandbox_of_row(struct service *service, const struct sandbox_row *row)
+Sandbox__V1__Sandbox *make_sandbox(struct service *service, const struct sandbox_info *info)
 {
-    autoptr(sandbox_info) info = NULL;
-    Sandbox__V1__Sandbox *message;
+    Sandbox__V1__Sandbox *message = make_sandbox_of_row(service, &info->row);
 
-    if (row_info_make(row, &info, NULL) == 0) {
-        message = make_sandbox(info);
-    } else { /* its rules cannot be read */
-        message = xnew(Sandbox__V1__Sandbox);
-        sandbox__v1__sandbox__init(message);
-        message->id = text(row->id);
-        message->owner_id = text(row->owner_id);
+    message->warnings = make_texts(info->warnings.items, info->warnings.count);
+    message->n_warnings = info->warnings.count;
+    message->limits = info->held.count > 0 ? xalloc(info->held.count * sizeof(*message->limits)) : NULL;
+    for (size_t i = 0; i < info->held.count; i++) {
+        Sandbox__V1__LimitInForce *limit = xnew(Sandbox__V1__LimitInForce);
+
+        sandbox__v1__limit_in_force__init(limit);
+        limit->name = text(info->held.items[i].name);
+        limit->value = info->held.items[i].value;
+        limit->is_default = info->held.items[i].is_default;
+        limit->not_enforced = text(info->held.items[i].not_enforced);
+        message->limits[message->n_limits++] = limit;
     }
-    message->status = status_of(row->status);
-    set_times(message, row);
-    set_review(message, service, row);
     return message;
 }
 

@@ -7,7 +7,7 @@
 #include "service/commands.h"
 #include "service/events.h"
 #include "service/sandbox_care.h"
-#include "service/sandbox_info.h"
+#include "service/sandboxes.h"
 #include "service/sessions.h"
 #include <sandbox/v1/codebase.pb-c.h>
 #include <sandbox/v1/sandbox.pb-c.h>
@@ -15,8 +15,10 @@
 struct request;
 
 Sandbox__V1__PermissionRule *make_rule(const struct rule *rule);
-Sandbox__V1__Sandbox *make_sandbox(const struct sandbox_info *info);
-/* The same with all that its row says. */
+/* The statuses of the store that are shown as this one; 0: all but deleted. ERR_INVALID_ARGUMENT. */
+int take_status(Sandbox__V1__SandboxStatus status, unsigned *ret, struct err *err);
+Sandbox__V1__Sandbox *make_sandbox(struct service *service, const struct sandbox_info *info);
+/* The same without warnings and the limits in force. */
 Sandbox__V1__Sandbox *make_sandbox_of_row(struct service *service, const struct sandbox_row *row);
 Sandbox__V1__Session *make_session(const struct session_info *info);
 Sandbox__V1__Codebase *make_codebase(const struct codebase_entry *entry);

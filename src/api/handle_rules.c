@@ -20,7 +20,7 @@ static int update(const struct request *request, const void *message, ProtobufCM
 {
     const Sandbox__V1__UpdatePermissionsRequest *in = message;
     autodone(rule_list) struct rule_list rules = RULE_LIST_EMPTY;
-    autoptr(sandbox_info) info = NULL;
+    autodone(sandbox_info) struct sandbox_info info = { 0 };
     int r = request_need(in->sandbox_id, "sandbox_id", err);
 
     if (r == 0)
@@ -28,7 +28,7 @@ static int update(const struct request *request, const void *message, ProtobufCM
     if (r == 0)
         r = sandboxes_set_rules(request->service, &request->caller, in->sandbox_id, in->preset, &rules, &info, err);
     if (r >= 0)
-        *ret = &make_sandbox(info)->base;
+        *ret = &make_sandbox(request->service, &info)->base;
     return r;
 }
 
@@ -93,14 +93,14 @@ int handle_explain_permission(struct call *call, void *cookie, struct err *err)
 static int edit(const struct request *request, const char *given, const struct rule_edit *edit, ProtobufCMessage **ret,
                 struct err *err)
 {
-    autoptr(sandbox_info) info = NULL;
+    autodone(sandbox_info) struct sandbox_info info = { 0 };
     char id[SANDBOX_ID_MAX];
     int r = request_find_sandbox(request, given, id, err);
 
     if (r == 0)
         r = sandboxes_edit_rules(request->service, &request->caller, id, edit, &info, err);
     if (r >= 0)
-        *ret = &make_sandbox(info)->base;
+        *ret = &make_sandbox(request->service, &info)->base;
     return r;
 }
 

@@ -5,8 +5,9 @@
 #include "api/handlers.h"
 #include "api/request.h"
 #include "base/mem.h"
-#include "service/row_info.h"
 #include "service/sandboxes.h"
+
+#define PAGE_DEFAULT 100
 
 static int take_limits(const Sandbox__V1__ResourceLimits *limits, struct sandbox_limits *ret, struct err *err)
 {
@@ -26,6 +27,21 @@ static int take_limits(const Sandbox__V1__ResourceLimits *limits, struct sandbox
     return 0;
 }
 
+static Sandbox__V1__Sandbox *make_creation(struct service *service, const struct sandbox_creation *made)
+{
+    Sandbox__V1__Sandbox *message = make_sandbox_of_row(service, &made->row);
+
+    message->warnings = make_texts(made->warnings.items, made->warnings.count);
+    message->n_warnings = made->warnings.count;
+    if (made->disk_inodes && !message->resources) {
+        message->resources = xnew(Sandbox__V1__ResourceLimits);
+        sandbox__v1__resource_limits__init(message->resources);
+    }
+    if (made->disk_inodes)
+        message->resources->disk_inodes = made->disk_inodes;
+    return message;
+}
+
 static int create(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__CreateSandboxRequest *in = message;
@@ -33,7 +49,6 @@ static int create(const struct request *request, const void *message, ProtobufCM
     autodone(pair_list) struct pair_list labels = PAIR_LIST_EMPTY;
     autodone(pair_list) struct pair_list env = PAIR_LIST_EMPTY;
     autodone(sandbox_creation) struct sandbox_creation made = { 0 };
-    autoptr(sandbox_info) info = NULL;
     struct sandbox_request wanted = {
         .project_root = "", .scope_path = "", .name = "", .driver = "", .creator = "", .creator_type = ""
     };
@@ -65,13 +80,8 @@ static int create(const struct request *request, const void *message, ProtobufCM
     wanted.idempotency_key = in->idempotency_key;
     r = sandboxes_create(request->service, &request->caller, &wanted, &made, err);
     if (r == 0)
-        r = row_info_make(&made.row, &info, err);
-    if (r < 0)
-        return r;
-    info->limits.disk_inodes = made.disk_inodes;
-    rule_warnings_move(&made.warnings, info);
-    *ret = &make_sandbox(info)->base;
-    return 0;
+        *ret = &make_creation(request->service, &made)->base;
+    return r;
 }
 
 int handle_create_sandbox(struct call *call, void *cookie, struct err *err)
@@ -79,31 +89,17 @@ int handle_create_sandbox(struct call *call, void *cookie, struct err *err)
     return request_serve(call, cookie, create, err);
 }
 
-typedef int (*step_fn)(struct service *service, const struct caller *caller, const char *id, struct sandbox_info **ret,
-                       struct err *err);
-
-/* Get, start and stop: their requests are the same but for their names, and so are their answers. */
-static int step(const struct request *request, const void *message, step_fn fn, ProtobufCMessage **ret, struct err *err)
+static int get(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__GetSandboxRequest *in = message;
-    autoptr(sandbox_info) info = NULL;
+    autodone(sandbox_info) struct sandbox_info info = { 0 };
     int r = request_need(in->sandbox_id, "sandbox_id", err);
 
     if (r == 0)
-        r = fn(request->service, &request->caller, in->sandbox_id, &info, err);
-    if (r >= 0)
-        *ret = &make_sandbox(info)->base;
+        r = sandboxes_get(request->service, &request->caller, in->sandbox_id, &info, err);
+    if (r == 0)
+        *ret = &make_sandbox(request->service, &info)->base;
     return r;
-}
-
-_Static_assert(offsetof(Sandbox__V1__GetSandboxRequest, sandbox_id) == offsetof(Sandbox__V1__StartSandboxRequest, sandbox_id) &&
-                   offsetof(Sandbox__V1__GetSandboxRequest, sandbox_id) ==
-                       offsetof(Sandbox__V1__StopSandboxRequest, sandbox_id),
-               "three requests of one shape");
-
-static int get(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
-{
-    return step(request, message, sandboxes_get, ret, err);
 }
 
 int handle_get_sandbox(struct call *call, void *cookie, struct err *err)
@@ -116,18 +112,18 @@ int handle_get_sandbox(struct call *call, void *cookie, struct err *err)
     (SANDBOX_STATE_BIT(SANDBOX_STATE_STOPPED) | SANDBOX_STATE_BIT(SANDBOX_STATE_APPROVED) |                                    \
      SANDBOX_STATE_BIT(SANDBOX_STATE_REJECTED))
 
-static int start_it(struct service *service, const struct caller *caller, const char *id, struct sandbox_info **ret,
-                    struct err *err)
-{
-    autodone(sandbox_row) struct sandbox_row row = { 0 };
-    int r = sandboxes_start(service, caller, id, &(struct sandbox_step){ .states = STARTABLE }, &row, err);
-
-    return r < 0 ? r : row_info_make(&row, ret, err);
-}
-
 static int start(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
-    return step(request, message, start_it, ret, err);
+    const Sandbox__V1__StartSandboxRequest *in = message;
+    autodone(sandbox_row) struct sandbox_row row = { 0 };
+    const struct sandbox_step step = { .states = STARTABLE };
+    int r = request_need(in->sandbox_id, "sandbox_id", err);
+
+    if (r == 0)
+        r = sandboxes_start(request->service, &request->caller, in->sandbox_id, &step, &row, err);
+    if (r >= 0)
+        *ret = &make_sandbox_of_row(request->service, &row)->base;
+    return r;
 }
 
 int handle_start_sandbox(struct call *call, void *cookie, struct err *err)
@@ -135,18 +131,18 @@ int handle_start_sandbox(struct call *call, void *cookie, struct err *err)
     return request_serve(call, cookie, start, err);
 }
 
-static int stop_it(struct service *service, const struct caller *caller, const char *id, struct sandbox_info **ret,
-                   struct err *err)
-{
-    autodone(sandbox_row) struct sandbox_row row = { 0 };
-    int r = sandboxes_stop(service, caller, id, &(struct sandbox_step){ 0 }, &row, err);
-
-    return r < 0 ? r : row_info_make(&row, ret, err);
-}
-
 static int stop(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
-    return step(request, message, stop_it, ret, err);
+    const Sandbox__V1__StopSandboxRequest *in = message;
+    autodone(sandbox_row) struct sandbox_row row = { 0 };
+    const struct sandbox_step step = { 0 };
+    int r = request_need(in->sandbox_id, "sandbox_id", err);
+
+    if (r == 0)
+        r = sandboxes_stop(request->service, &request->caller, in->sandbox_id, &step, &row, err);
+    if (r >= 0)
+        *ret = &make_sandbox_of_row(request->service, &row)->base;
+    return r;
 }
 
 int handle_stop_sandbox(struct call *call, void *cookie, struct err *err)
@@ -175,25 +171,24 @@ int handle_destroy_sandbox(struct call *call, void *cookie, struct err *err)
 static int list(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__ListSandboxesRequest *in = message;
-    autodone(sandbox_page) struct sandbox_page page = { 0 };
-    struct sandbox_query filter = { 0 };
-    int r;
+    autodone(sandbox_rows) struct sandbox_rows rows = { 0 };
+    struct sandbox_filter filter = { .codebase_id = *in->codebase_id ? in->codebase_id : NULL };
+    struct store_page page = { .limit = take_page_size(in->page_size), .token = in->page_token };
+    int r = take_status(in->status, &filter.statuses, err);
 
-    if (in->status < 0 || in->status > SANDBOX__V1__SANDBOX_STATUS__SANDBOX_STATUS_ERROR)
-        return err_invalid(err, "status %d is not known", (int) in->status);
-    filter.page_size = take_page_size(in->page_size);
-    filter.codebase_id = in->codebase_id;
-    filter.phase = (enum sandbox_phase) in->status;
-    filter.page_token = in->page_token;
-    r = sandboxes_list(request->service, &request->caller, &filter, &page, err);
+    page.limit = page.limit ? page.limit : PAGE_DEFAULT;
+    if (r == 0)
+        r = sandboxes_list(request->service, &request->caller, filter, &page, &rows, err);
     if (r < 0)
         return r;
     Sandbox__V1__ListSandboxesResponse *out = xnew(Sandbox__V1__ListSandboxesResponse);
     sandbox__v1__list_sandboxes_response__init(out);
-    out->sandboxes = page.count > 0 ? xalloc(page.count * sizeof(*out->sandboxes)) : NULL;
-    for (size_t i = 0; i < page.count; i++)
-        out->sandboxes[out->n_sandboxes++] = make_sandbox(page.items[i]);
-    out->next_page_token = xdup(page.next_token);
+    out->sandboxes = rows.count > 0 ? xalloc(rows.count * sizeof(*out->sandboxes)) : NULL;
+    while (out->n_sandboxes < rows.count) {
+        out->sandboxes[out->n_sandboxes] = make_sandbox_of_row(request->service, &rows.rows[out->n_sandboxes]);
+        out->n_sandboxes++;
+    }
+    out->next_page_token = make_string(rows.next_token);
     *ret = &out->base;
     return 0;
 }

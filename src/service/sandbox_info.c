@@ -27,21 +27,3 @@ void pair_list_done(struct pair_list *list)
     free(list->items);
     *list = PAIR_LIST_EMPTY;
 }
-
-void sandbox_info_free(struct sandbox_info *info)
-{
-    if (!info)
-        return;
-    free(info->id);
-    free(info->codebase_id);
-    free(info->owner);
-    free(info->reason);
-    free(info->image);
-    free(info->network);
-    rule_list_done(&info->rules);
-    pair_list_done(&info->labels);
-    for (size_t i = 0; i < info->warning_count; i++)
-        free(info->warnings[i]);
-    free(info->warnings);
-    free(info);
-}

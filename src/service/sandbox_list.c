@@ -8,8 +8,6 @@
 #include "service/sandboxes.h"
 #include "service/service_int.h"
 
-#define PAGE_DEFAULT 100
-
 int refuse_sandbox(struct err *err)
 {
     return err_set_reason(err, err_set(err, ERR_NOT_FOUND, -ENOENT, "sandbox not found"), "SANDBOX_NOT_FOUND");
@@ -90,109 +88,70 @@ int service_find_own_sandbox(struct service *service, const struct caller *calle
                           "OTHER_HOST");
 }
 
-static void set_broken(struct sandbox_info *info, const char *reason)
+static void show_broken(struct sandbox_row *row, const char *reason)
 {
-    if (info->phase != SANDBOX_RUNNING)
-        info->phase = SANDBOX_ERROR;
-    free(info->reason);
-    info->reason = xdup(reason);
+    if (row->status != SANDBOX_STATUS_RUNNING && row->status != SANDBOX_STATUS_STOPPING)
+        row->status = SANDBOX_STATUS_ERROR;
+    free(row->reason);
+    row->reason = xdup(reason);
 }
 
-/* Files that are gone or damaged are shown before somebody tries to start it. */
-static void check_files(struct service *service, const struct sandbox_row *row, struct sandbox_info *info)
+/* The row of a starting sandbox knows only that it starts; its connection knows the step. Damage is shown before somebody tries to start
+ * it, and rules that cannot be read are left out: an error here would take the whole list with it. */
+static void show_fact(struct service *service, struct sandbox_row *row)
 {
+    autofree char *step = row->status == SANDBOX_STATUS_STARTING ? sandbox_conn_dup_step(&service->conns, row->id) : NULL;
+    bool is_at_rest = row->status == SANDBOX_STATUS_PENDING || row->status == SANDBOX_STATUS_STOPPED;
+    autodone(rule_list) struct rule_list rules = RULE_LIST_EMPTY;
     autodone(sandbox_row) struct sandbox_row now = { 0 };
     struct err err = ERR_NONE, ignored = ERR_NONE;
-    bool is_at_rest = row->status == SANDBOX_STATUS_PENDING || row->status == SANDBOX_STATUS_STOPPED;
 
+    if (step) {
+        free(row->reason);
+        row->reason = steal_ptr(&step);
+    }
+    if (rules_decode(&row->rules, &rules, &err) < 0) {
+        err_wrap(&err, -EBADMSG, "rules of '%s'", row->id);
+        buf_done(&row->rules);
+        row->rules = BUF_EMPTY;
+        show_broken(row, err.text);
+        return;
+    }
     if (!is_at_rest || strcmp(row->host_id, service->host_id) != 0 || state_dir_check(&service->state_dir, row->id, &err) == 0)
         return;
     /* Or it was removed since the row was read. */
     if (sandbox_row_get(service->store, row->id, &now, &ignored) == 0 && now.status == row->status)
-        set_broken(info, err.text);
+        show_broken(row, err.text);
 }
 
-/* The row of one that starts knows only that it does; what it is at, whoever starts it does. One whose rules cannot be read is told
- * without them: it would take the whole list with it. */
-static int make_info(struct service *service, const struct sandbox_row *row, struct sandbox_info **ret, struct err *err)
+void sandbox_info_done(struct sandbox_info *info)
 {
-    autofree char *step = row->status == SANDBOX_STATUS_STARTING ? sandbox_conn_dup_step(&service->conns, row->id) : NULL;
-    struct err broken = ERR_NONE;
-    struct sandbox_row bare = *row;
-    int r = row_info_make(row, ret, &broken);
+    sandbox_row_done(&info->row);
+    rule_warnings_done(&info->warnings);
+}
 
-    bare.rules = BUF_EMPTY;
-    if (r < 0) {
-        r = row_info_make(&bare, ret, err);
-        if (r == 0)
-            set_broken(*ret, broken.text);
+int sandboxes_get(struct service *service, const struct caller *caller, const char *id, struct sandbox_info *ret,
+                  struct err *err)
+{
+    int r = service_get_sandbox(service, caller, id, &ret->row, err);
+
+    if (r < 0)
         return r;
-    }
-    check_files(service, row, *ret);
-    if (step) {
-        free((*ret)->reason);
-        (*ret)->reason = steal_ptr(&step);
-    }
+    if (ret->row.status == SANDBOX_STATUS_RUNNING && strcmp(ret->row.host_id, service->host_id) == 0)
+        limit_report_find(&service->state_dir, ret->row.id, &ret->held);
+    show_fact(service, &ret->row);
     return 0;
 }
 
-int sandboxes_get(struct service *service, const struct caller *caller, const char *id, struct sandbox_info **ret,
-                  struct err *err)
+int sandboxes_list(struct service *service, const struct caller *caller, struct sandbox_filter filter,
+                   const struct store_page *page, struct sandbox_rows *ret, struct err *err)
 {
-    autodone(sandbox_row) struct sandbox_row row = { 0 };
-    int r = service_get_sandbox(service, caller, id, &row, err);
+    int r;
 
-    if (r == 0)
-        r = make_info(service, &row, ret, err);
-    if (r == 0 && row.status == SANDBOX_STATUS_RUNNING && strcmp(row.host_id, service->host_id) == 0)
-        limit_report_find(&service->state_dir, row.id, &(*ret)->held);
-    return r;
-}
-
-void sandbox_page_done(struct sandbox_page *page)
-{
-    for (size_t i = 0; i < page->count; i++)
-        sandbox_info_free(page->items[i]);
-    free(page->items);
-    free(page->next_token);
-    *page = (struct sandbox_page){ 0 };
-}
-
-/* What is shown as one phase may be several in the store. */
-static unsigned statuses_of(enum sandbox_phase phase)
-{
-    unsigned bits = 0;
-
-    for (int status = SANDBOX_STATUS_PENDING; status < SANDBOX_STATUS_COUNT; status++) {
-        if (status == SANDBOX_STATUS_DELETED)
-            continue;
-        if (phase == 0 || row_info_phase(status) == phase)
-            bits |= SANDBOX_STATUS_BIT(status);
-    }
-    return bits;
-}
-
-int sandboxes_list(struct service *service, const struct caller *caller, const struct sandbox_query *query,
-                   struct sandbox_page *ret, struct err *err)
-{
-    struct sandbox_filter filter = {
-        .owner_id = caller->is_admin ? NULL : caller->owner,
-        .codebase_id = *query->codebase_id ? query->codebase_id : NULL,
-        .statuses = statuses_of(query->phase),
-    };
-    struct store_page page = { .limit = query->page_size ? query->page_size : PAGE_DEFAULT, .token = query->page_token };
-    autodone(sandbox_rows) struct sandbox_rows rows = { 0 };
-    int r = sandbox_row_list(service->store, &filter, &page, &rows, err);
-
-    if (r < 0)
-        return r;
-    ret->items = xalloc((rows.count + 1) * sizeof(struct sandbox_info *));
-    for (size_t i = 0; r == 0 && i < rows.count; i++) {
-        r = make_info(service, &rows.rows[i], &ret->items[ret->count], err);
-        ret->count += r == 0;
-    }
-    ret->next_token = xdup(rows.next_token ? rows.next_token : "");
-    if (r < 0)
-        sandbox_page_done(ret);
+    if (!caller->is_admin)
+        filter.owner_id = caller->owner;
+    r = sandbox_row_list(service->store, &filter, page, ret, err);
+    for (size_t i = 0; r == 0 && i < ret->count; i++)
+        show_fact(service, &ret->rows[i]);
     return r;
 }

@@ -34,13 +34,6 @@ void rule_warnings_done(struct rule_warnings *warnings)
     *warnings = (struct rule_warnings){ 0 };
 }
 
-void rule_warnings_move(struct rule_warnings *warnings, struct sandbox_info *info)
-{
-    info->warnings = warnings->items;
-    info->warning_count = warnings->count;
-    *warnings = (struct rule_warnings){ 0 };
-}
-
 /* As a sandbox over this directory reads them: a leading /workspace/ of a pattern may mean a directory of that name. */
 static int compile(int base_fd, const struct rule_list *rules, struct ruleset **ret, struct err *err)
 {
@@ -336,34 +329,32 @@ static int edit_locked(struct service *service, struct sandbox_conn *conn, struc
 }
 
 int sandboxes_edit_rules(struct service *service, const struct caller *caller, const char *id, const struct rule_edit *edit,
-                         struct sandbox_info **ret, struct err *err)
+                         struct sandbox_info *ret, struct err *err)
 {
     autoptr(sandbox_conn) conn = NULL;
-    autodone(rule_warnings) struct rule_warnings warnings = { 0 };
-    autodone(sandbox_row) struct sandbox_row row = { 0 };
-    int r = find_own(service, caller, id, &row, err);
+    autodone(sandbox_info) struct sandbox_info info = { 0 };
+    int r = find_own(service, caller, id, &info.row, err);
 
     if (r < 0)
         return r;
-    conn = sandbox_conn_get(&service->conns, row.id);
+    conn = sandbox_conn_get(&service->conns, info.row.id);
     pthread_mutex_lock(&conn->life);
-    sandbox_row_done(&row);
-    row = (struct sandbox_row){ 0 };
-    r = find_own(service, caller, conn->id, &row, err);
+    sandbox_row_done(&info.row);
+    info.row = (struct sandbox_row){ 0 };
+    r = find_own(service, caller, conn->id, &info.row, err);
     if (r == 0)
-        r = edit_locked(service, conn, &row, edit, &warnings, err);
+        r = edit_locked(service, conn, &info.row, edit, &info.warnings, err);
     pthread_mutex_unlock(&conn->life);
-    if (r == 0)
-        r = row_info_make(&row, ret, err);
     if (r < 0)
         return r;
-    rule_warnings_move(&warnings, *ret);
-    sandbox_tell(service, caller, &row, "permissions_updated", NULL, NULL);
+    sandbox_tell(service, caller, &info.row, "permissions_updated", NULL, NULL);
+    *ret = info;
+    info = (struct sandbox_info){ 0 };
     return 0;
 }
 
 int sandboxes_set_rules(struct service *service, const struct caller *caller, const char *id, const char *preset,
-                        const struct rule_list *rules, struct sandbox_info **ret, struct err *err)
+                        const struct rule_list *rules, struct sandbox_info *ret, struct err *err)
 {
     const struct rule_edit edit = { .replaces = true, .preset = preset, .rules = rules };
 

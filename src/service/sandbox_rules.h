@@ -17,7 +17,6 @@ struct rule_warnings {
 };
 
 void rule_warnings_done(struct rule_warnings *warnings);
-void rule_warnings_move(struct rule_warnings *warnings, struct sandbox_info *info);
 
 /* Another list made of one that there is: what is taken out goes first, what is added comes at the end. */
 struct rule_edit {

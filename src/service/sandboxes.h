@@ -14,6 +14,7 @@
 #include "base/err.h"
 #include "base/sandbox_id.h"
 #include "policy/explain.h"
+#include "sandbox/limit_report.h"
 #include "service/caller.h"
 #include "service/sandbox_info.h"
 #include "service/sandbox_rules.h"
@@ -75,7 +76,16 @@ int sandboxes_plain_runtime(const struct service *service);
 /* Its id, by whatever else people call it: a UUID, a name, the beginning of its id. ERR_NOT_FOUND; ERR_INVALID_ARGUMENT: it may be several. */
 int sandboxes_find(struct service *service, const struct caller *caller, const char *text, char ret_id[SANDBOX_ID_MAX],
                    struct err *err);
-int sandboxes_get(struct service *service, const struct caller *caller, const char *id, struct sandbox_info **ret,
+
+/* A sandbox as the API shows it. */
+struct sandbox_info {
+    struct sandbox_row row; /* the reason is that of its start while it starts; in ERROR if its files are gone or damaged */
+    struct rule_warnings warnings; /* set where its rules are */
+    struct limit_report held;      /* set by sandboxes_get() */
+};
+
+void sandbox_info_done(struct sandbox_info *info);
+int sandboxes_get(struct service *service, const struct caller *caller, const char *id, struct sandbox_info *ret,
                   struct err *err);
 
 /* What a caller knows of the sandbox, and asks of it. */
@@ -104,30 +114,17 @@ int sandboxes_delete(struct service *service, const struct caller *caller, const
 
 /* New rules for every operation that begins after this returns. */
 int sandboxes_set_rules(struct service *service, const struct caller *caller, const char *id, const char *preset,
-                        const struct rule_list *rules, struct sandbox_info **ret, struct err *err);
+                        const struct rule_list *rules, struct sandbox_info *ret, struct err *err);
 
 struct rule_edit;
 /* The same, of the rules that it has then: nobody changes them in between. */
 int sandboxes_edit_rules(struct service *service, const struct caller *caller, const char *id, const struct rule_edit *edit,
-                         struct sandbox_info **ret, struct err *err);
+                         struct sandbox_info *ret, struct err *err);
 
 /* `ret_rules` owns what the explanation's rule numbers mean. */
 int sandboxes_explain(struct service *service, const struct caller *caller, const char *id, const char *path,
                       struct ruleset **ret_rules, struct explanation **ret, struct err *err);
 
-struct sandbox_query {
-    const char *codebase_id;  /* "": any */
-    enum sandbox_phase phase; /* 0: any */
-    size_t page_size;         /* 0: 100 */
-    const char *page_token;   /* "" */
-};
-
-struct sandbox_page {
-    struct sandbox_info **items; /* owned, each too */
-    size_t count;
-    char *next_token; /* owned; "": that was all */
-};
-
-void sandbox_page_done(struct sandbox_page *page);
-int sandboxes_list(struct service *service, const struct caller *caller, const struct sandbox_query *filter,
-                   struct sandbox_page *ret, struct err *err);
+/* The rows are as those of sandboxes_get(). Callers who are no administrators get their own. */
+int sandboxes_list(struct service *service, const struct caller *caller, struct sandbox_filter filter,
+                   const struct store_page *page, struct sandbox_rows *ret, struct err *err);
