@@ -1,6 +1,8 @@
 #include "store/sandbox_row.h"
 
 #include <errno.h>
+#include <jansson.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,6 +13,7 @@
 #include "store/txn.h"
 
 #define FILTER_LABELS_MAX 8
+#define FILTER_TAGS_MAX 8 /* with the labels within QUERY_KEPT_MAX */
 #define TOUCH_EVERY_NS CLOCK_NS_PER_SEC
 
 static const struct column columns[] = {
@@ -87,12 +90,10 @@ void sandbox_rows_done(struct sandbox_rows *rows)
 
 /* ---- list and count ---- */
 
-static void add_statuses(struct query *query, unsigned bits)
+static void add_bits(struct query *query, const char *before, unsigned bits)
 {
-    const char *before = " AND status IN (";
-
-    for (int i = 0; i < SANDBOX_STATUS_COUNT; i++) {
-        if (bits & SANDBOX_STATUS_BIT(i)) {
+    for (int i = 0; i < (int) (CHAR_BIT * sizeof(bits)); i++) {
+        if (bits & 1u << i) {
             buf_addf(&query->text, "%s%d", before, i);
             before = ", ";
         }
@@ -115,25 +116,55 @@ static int add_labels(struct query *query, const struct label_list *labels, stru
     return 0;
 }
 
+/* The column holds a compact JSON array. With a comma before the first and behind the last tag, each is found as its JSON text between
+ * commas; quotes within a tag are escaped, and so no part of a tag matches. */
+#define TAGS_BETWEEN_COMMAS "CASE WHEN length(tags) > 2 THEN ',' || substr(tags, 2, length(tags) - 2) || ',' ELSE '' END"
+
+static int add_tags(struct query *query, const char *const *tags, size_t count, struct err *err)
+{
+    if (count > FILTER_TAGS_MAX)
+        return err_invalid(err, "a list can be restricted by at most %d tags", FILTER_TAGS_MAX);
+    for (size_t i = 0; i < count; i++) {
+        json_t *tag = json_string(tags[i]);
+        autofree char *text = tag ? json_dumps(tag, JSON_ENCODE_ANY) : NULL;
+
+        json_decref(tag);
+        /* The JSON text of "," is also what stands between any two tags. */
+        if (!text || strcmp(tags[i], ",") == 0)
+            return err_reject(err, -EINVAL, tags[i], "is a tag that lists cannot be restricted by");
+        autofree char *pattern = xprintf(",%s,", text);
+        query_add(query, " AND replace(" TAGS_BETWEEN_COMMAS ", ", query_keep(query, pattern, strlen(pattern)));
+        query_add_text(query, ", '') <> " TAGS_BETWEEN_COMMAS);
+    }
+    return 0;
+}
+
 static int add_conditions(struct query *query, const struct sandbox_filter *filter, struct err *err)
 {
+    int r;
+
     if (!filter)
         return 0;
     query_match_text(query, " AND owner_id = ", filter->owner_id);
     query_match_text(query, " AND codebase_id = ", filter->codebase_id);
     query_match_text(query, " AND host_id = ", filter->host_id);
+    query_match_text(query, " AND name = ", filter->name);
     query_match_text(query, " AND creator = ", filter->creator);
     query_match_path(query, " AND project_root = ", filter->project_root);
     query_match_path(query, " AND scope_path = ", filter->scope_path);
     if (filter->base)
         query_add_text(query, filter->base == SANDBOX_BASE_CODEBASE ? " AND codebase_id <> ''" : " AND codebase_id = ''");
     if (filter->statuses)
-        add_statuses(query, filter->statuses & SANDBOX_STATUS_ANY);
+        add_bits(query, " AND status IN (", filter->statuses & SANDBOX_STATUS_ANY);
+    if (filter->decisions)
+        add_bits(query, " AND decision IN (", filter->decisions);
     if (filter->states)
         sandbox_row_add_states(query, filter->states);
     if (filter->expires_until_ns)
         query_add(query, " AND expires_ns > 0 AND expires_ns <= ", db_int(filter->expires_until_ns));
-    return filter->labels ? add_labels(query, filter->labels, err) : 0;
+    if (filter->labels && (r = add_labels(query, filter->labels, err)) < 0)
+        return r;
+    return add_tags(query, filter->tags, filter->tag_count, err);
 }
 
 int sandbox_row_list(struct store *store, const struct sandbox_filter *filter, const struct store_page *page,

@@ -185,10 +185,13 @@ enum sandbox_base { SANDBOX_BASE_ANY, SANDBOX_BASE_CODEBASE, SANDBOX_BASE_DIRECT
 /* What is NULL or 0 does not restrict. */
 struct sandbox_filter {
     const char *owner_id, *host_id, *codebase_id;
-    const char *creator, *project_root, *scope_path; /* exact */
+    const char *name, *creator, *project_root, *scope_path; /* exact */
     enum sandbox_base base;
-    unsigned statuses;               /* bits */
-    unsigned states;                 /* bits */
+    unsigned statuses;       /* bits */
+    unsigned states;         /* bits */
+    unsigned decisions;      /* bits */
+    const char *const *tags; /* it has all of them; at most 8 */
+    size_t tag_count;
     const struct label_list *labels; /* it has all of them; at most 8 */
     int64_t expires_until_ns;        /* it has an end, and that is not later */
 };

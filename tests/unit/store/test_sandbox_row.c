@@ -282,6 +282,59 @@ static void labels_are_found_whole(void **state)
     must_fail(ERR_INVALID_ARGUMENT, sandbox_row_list(x->store, &(struct sandbox_filter){ .labels = &many }, NULL, &list, err));
 }
 
+static void tags_are_found_whole(void **state)
+{
+    struct fixture *x = *state;
+    autodone(sandbox_row) struct sandbox_row row = some_sandbox("ann", "", 1), none = some_sandbox("ann", "", 2),
+                                             bare = some_sandbox("ann", "", 3);
+    static const struct {
+        const char *tag;
+        size_t count;
+    } cases[] = {
+        { "red", 1 },  { "re", 0 },  { "a,b", 1 },    { "a", 0 },           { "q\"uo", 1 },   { "uo", 0 },
+        { "last", 1 }, { "las", 0 }, { "back\\", 1 }, { "red\",\"a,b", 0 }, { "ünïcode", 1 }, { "", 0 },
+    };
+    const char *const both[] = { "red", "last" }, *const other[] = { "red", "blue" },
+                      *const many[] = { "1", "2", "3", "4", "5", "6", "7", "8", "9" }, *const comma[] = { "," };
+    autodone(sandbox_rows) struct sandbox_rows list = { 0 };
+
+    free(row.tags);
+    row.tags = xdup("[\"red\",\"a,b\",\"q\\\"uo\",\"back\\\\\",\"ünïcode\",\"last\"]");
+    free(none.tags);
+    none.tags = xdup("[]");
+    free(bare.tags);
+    bare.tags = xdup("");
+    insert(x, &row);
+    insert(x, &none);
+    insert(x, &bare);
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+        assert_int_equal(count_list(x, &(struct sandbox_filter){ .tags = &cases[i].tag, .tag_count = 1 }), cases[i].count);
+    assert_int_equal(count_list(x, &(struct sandbox_filter){ .tags = both, .tag_count = 2 }), 1);
+    assert_int_equal(count_list(x, &(struct sandbox_filter){ .tags = other, .tag_count = 2 }), 0);
+    must_fail(ERR_INVALID_ARGUMENT,
+              sandbox_row_list(x->store, &(struct sandbox_filter){ .tags = many, .tag_count = 9 }, NULL, &list, err));
+    must_fail(ERR_INVALID_ARGUMENT,
+              sandbox_row_list(x->store, &(struct sandbox_filter){ .tags = comma, .tag_count = 1 }, NULL, &list, err));
+}
+
+static void names_and_decisions_restrict(void **state)
+{
+    struct fixture *x = *state;
+    autodone(sandbox_row) struct sandbox_row row = some_sandbox("ann", "", 1), other = some_sandbox("ann", "", 2);
+
+    free(row.name);
+    row.name = xdup("shop");
+    row.decision = SANDBOX_DECISION_REJECTED;
+    insert(x, &row);
+    insert(x, &other);
+    assert_int_equal(count_list(x, &(struct sandbox_filter){ .name = "shop" }), 1);
+    assert_int_equal(count_list(x, &(struct sandbox_filter){ .name = "sho" }), 0);
+    assert_int_equal(count_list(x, &(struct sandbox_filter){ .decisions = 1 << SANDBOX_DECISION_REJECTED }), 1);
+    assert_int_equal(count_list(x, &(struct sandbox_filter){ .decisions = 1 << SANDBOX_DECISION_OPEN }), 1);
+    assert_int_equal(count_list(x, &(struct sandbox_filter){ .decisions = 1 << SANDBOX_DECISION_APPROVED }), 0);
+    assert_int_equal(count_list(x, &(struct sandbox_filter){ .decisions = 7 }), 2);
+}
+
 static void pages_keep_to_the_filter(void **state)
 {
     struct fixture *x = *state;
@@ -320,6 +373,8 @@ int main(void)
         store_test(an_update_needs_the_latest_version),
         store_test(lists_are_restricted_by_what_is_asked),
         store_test(labels_are_found_whole),
+        store_test(tags_are_found_whole),
+        store_test(names_and_decisions_restrict),
         store_test(pages_keep_to_the_filter),
     };
 
