@@ -16,7 +16,6 @@
 #define LIST_DEFAULT 100
 #define LIST_MAX 10000
 #define TAGS_MAX 100
-#define METADATA_BYTES_MAX (64u << 10)
 
 /* ---- create ---- */
 
@@ -73,15 +72,6 @@ static int take_tags(const json_t *body, const json_t **ret, struct err *err)
 
     if (r == 0 && texts)
         *ret = json_object_get(body, "tags");
-    return r;
-}
-
-static int take_metadata(const json_t *body, const json_t **ret, struct err *err)
-{
-    int r = compat_get_object(body, "metadata", ret, err);
-
-    if (r == 0 && *ret && json_dumpb(*ret, NULL, 0, JSON_COMPACT) > METADATA_BYTES_MAX)
-        return err_invalid(err, "metadata is larger than %u bytes", METADATA_BYTES_MAX);
     return r;
 }
 
@@ -177,7 +167,7 @@ static int take_request(const json_t *body, struct wanted *wanted, struct err *e
     if (r == 0)
         r = take_tags(body, &request->tags, err);
     if (r == 0)
-        r = take_metadata(body, &request->metadata, err);
+        r = compat_get_object(body, "metadata", &request->metadata, err);
     if (r == 0)
         r = compat_get_object(body, "behavior", &behavior, err);
     if (r == 0)

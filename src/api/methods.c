@@ -25,7 +25,7 @@ static const struct method methods[] = {
       MESSAGES(create_sandbox_request, sandbox),
       .run = handle_create_sandbox,
       .routes = { { "POST", "/v1/sandboxes", METHOD_BODY_JSON, METHOD_ANSWER_JSON } },
-      .summary = "Makes a sandbox over a codebase." },
+      .summary = "Makes a sandbox over a codebase or a directory." },
     { .service = SANDBOXES,
       .name = "GetSandbox",
       MESSAGES(get_sandbox_request, sandbox),

@@ -20,6 +20,8 @@
 #define NAME_BYTES_MAX 63
 #define LABEL_BYTES_MAX 1024
 #define ENV_COUNT_MAX 256
+#define TAG_COUNT_MAX 100
+#define METADATA_BYTES_MAX (64u << 10)
 #define DIRECTORY_PRESET "development"
 
 void sandbox_draft_init(struct sandbox_draft *draft, const struct service *service, const struct sandbox_request *request,
@@ -131,6 +133,34 @@ static int check_creator(const struct service *service, const struct sandbox_req
     return 0;
 }
 
+/* What would be passed over is refused: its sender would believe that it holds. */
+static int check_base(const struct sandbox_draft *draft, struct err *err)
+{
+    const struct sandbox_request *request = draft->request;
+
+    if (!draft->is_over_directory && (*request->scope_path || *request->project_root ||
+                                      (request->reserved_paths && *request->reserved_paths) || request->no_lock))
+        return err_invalid(err, "a sandbox is over a codebase or over a directory, and not over both; leave out the codebase's "
+                                "id, or the directory, the project root and the reserved paths");
+    if (draft->is_over_directory && request->sync == SANDBOX_SYNC_ON)
+        return err_invalid(err,
+                           "only changes over a codebase are synced when a command ends; those over a directory wait until "
+                           "they are approved");
+    if (request->profile && *request->profile && *request->network)
+        return err_invalid(err, "the profile '%s' says which network there is; leave out the profile or the network",
+                           request->profile);
+    return 0;
+}
+
+static int check_notes(const struct sandbox_request *request, struct err *err)
+{
+    if (json_array_size(request->tags) > TAG_COUNT_MAX)
+        return err_invalid(err, "%zu tags are too many, %d is the most", json_array_size(request->tags), TAG_COUNT_MAX);
+    if (request->metadata && json_dumpb(request->metadata, NULL, 0, JSON_COMPACT) > METADATA_BYTES_MAX)
+        return err_invalid(err, "metadata is larger than %u bytes", METADATA_BYTES_MAX);
+    return 0;
+}
+
 static int choose_driver(struct service *service, struct sandbox_draft *draft, struct err *err)
 {
     const char *wanted = draft->request->driver;
@@ -165,6 +195,10 @@ static int check_request(struct service *service, struct sandbox_draft *draft, s
         r = check_limits(&request->limits, err);
     if (r == 0)
         r = check_creator(service, request, err);
+    if (r == 0)
+        r = check_base(draft, err);
+    if (r == 0)
+        r = check_notes(request, err);
     return r < 0 ? r : choose_driver(service, draft, err);
 }
 
@@ -446,6 +480,9 @@ static void add_pairs(const char *what, const struct pair_list *pairs, struct bu
 
 static void describe_over_codebase(const struct sandbox_request *request, struct buf *out)
 {
+    autofree char *tags = dump(request->tags, ""), *metadata = dump(request->metadata, ""),
+                  *behavior = dump(request->behavior, "");
+
     buf_addf(out, "%s%c%s%c%lld %d %s%c%s%c%d ", request->codebase_id, 0, request->preset, 0,
              (long long) request->expires_in_ns, request->runtime, request->image, 0, request->network, 0, (int) request->sync);
     buf_addf(out, "%lld %lld %lld %lld %lld %lld ", (long long) request->limits.memory_bytes,
@@ -457,6 +494,16 @@ static void describe_over_codebase(const struct sandbox_request *request, struct
         buf_addf(out, "%s=%s%c", request->env->items[i].key, request->env->items[i].value, 0);
     add_rules(request->rules, out);
     add_text("name", request->name, out);
+    add_text("driver", request->driver, out);
+    add_text("profile", request->profile ? request->profile : "", out);
+    add_text("creator", request->creator, out);
+    add_text("creator_type", request->creator_type, out);
+    add_text("tags", tags, out);
+    add_text("metadata", metadata, out);
+    add_text("behavior", behavior, out);
+    add_number("host_mount", request->host_mount ? 1 + *request->host_mount : 0, out);
+    add_number("restarts", request->restarts, out);
+    add_number("starts", request->starts, out);
 }
 
 static void describe_over_directory(const struct sandbox_request *request, struct buf *out)
@@ -487,6 +534,8 @@ static void describe_over_directory(const struct sandbox_request *request, struc
     add_number("disk", request->limits.disk_bytes, out);
     add_number("inodes", request->limits.disk_inodes, out);
     add_text("name", request->name, out);
+    add_number("left at rest", !request->starts, out); /* the first claims were of requests that all start and restart */
+    add_number("left ended", !request->restarts, out);
 }
 
 void sandbox_draft_describe(const struct sandbox_request *request, struct buf *out)

@@ -148,6 +148,8 @@ int sandboxes_list(struct service *service, const struct caller *caller, struct 
 {
     int r;
 
+    if (!caller->is_admin && filter.owner_id && strcmp(filter.owner_id, caller->owner) != 0)
+        return err_set(err, ERR_PERMISSION_DENIED, -EPERM, "only administrators list the sandboxes of other owners");
     if (!caller->is_admin)
         filter.owner_id = caller->owner;
     r = sandbox_row_list(service->store, &filter, page, ret, err);

@@ -23,7 +23,8 @@
 struct service;
 
 /*
- * All borrowed. Over a codebase, if there is a codebase_id; else over a directory. What is "" or NULL is not given.
+ * All borrowed. Over a codebase if there is a codebase_id, and then nothing that names a directory may be given; else over a directory.
+ * "" and NULL mean not given.
  */
 struct sandbox_request {
     const char *codebase_id;
@@ -125,6 +126,6 @@ int sandboxes_edit_rules(struct service *service, const struct caller *caller, c
 int sandboxes_explain(struct service *service, const struct caller *caller, const char *id, const char *path,
                       struct ruleset **ret_rules, struct explanation **ret, struct err *err);
 
-/* The rows are as those of sandboxes_get(). Callers who are no administrators get their own. */
+/* The rows are as those of sandboxes_get(). Only administrators see the sandboxes of other owners. */
 int sandboxes_list(struct service *service, const struct caller *caller, struct sandbox_filter filter,
                    const struct store_page *page, struct sandbox_rows *ret, struct err *err);

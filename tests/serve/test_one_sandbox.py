@@ -1,15 +1,20 @@
 """One kind of sandbox: those over directories by sandbox.v1, those over codebases by /api/v1, and what holds for both alike."""
 
+import contextlib
 import json
 import os
 import signal
 
 import grpc
 import pytest
+from api import failure, refused, token_of
 from review import Review
+from sandbox.v1 import sandbox_pb2
 from server import eventually, rules, sandbox_id
+from workspace import make_project
 
-RUNNING, STOPPED, ERROR = 2, 3, 4
+RUNNING, STOPPED, ERROR, DELETED = 2, 3, 4, 5
+OPEN, APPROVED, REJECTED = 1, 2, 3
 FILES = {"a": "one\n", "secret/key": "hidden\n"}
 
 
@@ -164,3 +169,178 @@ def test_a_directory_without_a_row_is_left_alone(server):
     server.sql(f"DELETE FROM sandboxes WHERE id = '{box}'")
     server.start()
     assert (server.state / "mounts" / "sandboxes" / box / "spec").is_file()
+
+
+# Over a directory, made by sandbox.v1.
+
+@pytest.fixture
+def project():
+    place = make_project()
+    (place / "src").mkdir()
+    (place / "src/a").write_text("one\n")
+    (place / "secret").write_text("hidden\n")
+    return place
+
+
+@pytest.fixture
+def make_one(client):
+    """A sandbox that is gone at the end."""
+    made = []
+
+    def make(**fields):
+        made.append(client.create_sandbox(**fields))
+        return made[-1]
+
+    yield make
+    for one in made:
+        with contextlib.suppress(grpc.RpcError):
+            client.destroy_sandbox(sandbox_id=one.id)
+
+
+def ids(client, **filters):
+    return {one.id for one in client.list_sandboxes(page_size=1000, **filters).sandboxes}
+
+
+def test_a_directory_as_the_base(client, make_one, project):
+    made = make_one(directory=str(project), project_root=str(project), start=True)
+    assert (made.directory, made.project_root, made.codebase_id, made.status) == (str(project), str(project), "", RUNNING)
+    assert list(made.reserved_paths) == [str(project)] and made.decision == OPEN and made.driver and made.network == "none"
+    assert client.run(made.id, "cat src/a; echo two > src/a; cat src/a").stdout == "one\ntwo\n"
+    assert (project / "src/a").read_text() == "one\n"
+    assert [file.path for file in client.get_diff(sandbox_id=made.id).files] == ["src/a"]
+    again = client.get_sandbox(sandbox_id=made.id)
+    assert (again.directory, again.project_root, list(again.reserved_paths)) == (str(project), str(project), [str(project)])
+
+
+def test_all_that_can_be_said_of_one(client, make_one, project, shared):
+    behavior = {"acceptance": {"autoReject": False}, "lifecycle": {"ttl": "1h"}}
+    made = make_one(
+        directory=str(project / "src"), project_root=str(project), reserved_paths=["src/deep"], name="all-of-it", driver="fence",
+        host_mount=sandbox_pb2.HOST_MOUNT_MODE_OFF, restarts=True, tags=["one", "two"], metadata='{"ticket": 7}', behavior=json.dumps(behavior),
+        creator="agent-7", creator_type="agent", labels={"team": "red"}, env={"MARK": "set"}, preset="read-only", start=True,
+        permissions=rules((("/b", "write"),)), resources={"disk_bytes": 1 << 20})
+    assert (made.name, list(made.tags), json.loads(made.metadata), made.creator, made.creator_type) == (
+        "all-of-it", ["one", "two"], {"ticket": 7}, "agent-7", "agent")
+    assert json.loads(made.behavior)["lifecycle"] == {"ttl": 3600 * 10 ** 9} and list(made.reserved_paths) == [str(project / "src/deep")]
+    assert dict(made.labels) == {"team": "red"} and made.preset == "read-only" and made.resources.disk_bytes == 1 << 20
+    assert client.run(made.id, "echo $MARK; echo x > b && cat b; echo x > a || echo no").stdout == "set\nx\nno\n"
+    same = shared.http("GET", f"/api/v1/sandboxes/{made.id}")[1]
+    assert (same["owner"], same["ownerType"], same["tags"], same["metadata"]) == ("agent-7", "agent", ["one", "two"], {"ticket": 7})
+    assert client.get_sandbox(sandbox_id="all-of-it").id == made.id
+
+
+def test_over_a_codebase_they_hold_too(client, make_one):
+    made = make_one(codebase_id=client.codebase({"a": "1\n"}), name="over-code", tags=["t"], metadata="{}", creator="me", start=True,
+                    preset="read-only")
+    assert (made.status, made.name, list(made.tags), made.creator, made.directory) == (RUNNING, "over-code", ["t"], "me", "")
+    assert client.run("over-code", "cat a").stdout == "1\n"
+
+
+def test_by_v1_as_well(shared, project):
+    body = {"directory": str(project), "projectRoot": str(project), "noLock": True, "start": True, "tags": ["by-http"], "creatorType": "task"}
+    status, made = shared.http("POST", "/v1/sandboxes", body)
+    assert status == 200 and (made["directory"], made["noLock"], made["status"], made["creatorType"]) == (
+        str(project), True, "SANDBOX_STATUS_RUNNING", "task")
+    status, found = shared.http("GET", "/v1/sandboxes?tags=by-http&baseKind=SANDBOX_BASE_DIRECTORY")
+    assert status == 200 and [one["id"] for one in found["sandboxes"]] == [made["id"]]
+    assert shared.http("DELETE", f"/v1/sandboxes/{made['id']}")[0] == 200
+
+
+@pytest.mark.parametrize("fields, part", [
+    ({}, "codebase_id is required, or directory"),
+    ({"codebase_id": "CODEBASE", "directory": "PROJECT"}, "cannot both be given"),
+    ({"codebase_id": "CODEBASE", "project_root": "PROJECT"}, "over a codebase or over a directory"),
+    ({"codebase_id": "CODEBASE", "reserved_paths": ["src"]}, "over a codebase or over a directory"),
+    ({"codebase_id": "CODEBASE", "driver": "copy"}, "use fence"),
+    ({"directory": "src"}, "directory 'src' is no absolute path"),
+    ({"directory": "PROJECT/../../etc", "project_root": "PROJECT"}, "not inside the project root"),
+    ({"directory": "PROJECT/absent", "project_root": "PROJECT"}, "no directory that can be read"),
+    ({"directory": "PROJECT/secret", "project_root": "PROJECT"}, "no directory that can be read"),
+    ({"directory": "/etc", "project_root": "/etc"}, "system directory"),
+    ({"directory": "PROJECT", "project_root": "PROJECT", "reserved_paths": ["/elsewhere"]}, "reserved path"),
+    ({"directory": "PROJECT", "project_root": "PROJECT", "driver": "magic"}, "'magic' is no driver"),
+    ({"directory": "PROJECT", "project_root": "PROJECT", "profile": "magic"}, "magic"),
+    ({"directory": "PROJECT", "project_root": "PROJECT", "profile": "full", "network": "none"}, "leave out the profile or the network"),
+    ({"directory": "PROJECT", "project_root": "PROJECT", "metadata": "[1]"}, "metadata must be a JSON object"),
+    ({"directory": "PROJECT", "project_root": "PROJECT", "metadata": "{"}, "metadata must be a JSON object"),
+    ({"directory": "PROJECT", "project_root": "PROJECT", "metadata": json.dumps({"x": "y" * 70000})}, "metadata is larger"),
+    ({"directory": "PROJECT", "project_root": "PROJECT", "tags": ["t"] * 101}, "101 tags are too many"),
+    ({"directory": "PROJECT", "project_root": "PROJECT", "behavior": '{"colour": 1}'}, "colour"),
+    ({"directory": "PROJECT", "project_root": "PROJECT", "behavior": '{"noLock": true}'}, "noLock"),
+    ({"directory": "PROJECT", "project_root": "PROJECT", "creator_type": "cat"}, "cat"),
+    ({"directory": "PROJECT", "project_root": "PROJECT", "name": "no name"}, "no name of a sandbox"),
+    ({"directory": "PROJECT", "project_root": "PROJECT", "sync_on_completion": 1}, "over a codebase are synced"),
+    ({"directory": "PROJECT", "project_root": "PROJECT", "host_mount": 9}, "host_mount 9"),
+])
+def test_what_cannot_be_made_changes_nothing(client, project, fields, part):
+    def fill(value):
+        return value.replace("PROJECT", str(project)) if isinstance(value, str) else value
+
+    codebase = client.codebase()
+    before = (ids(client), ids(client, status=DELETED), ids(client, status=ERROR))
+    given = {key: codebase if value == "CODEBASE" else fill(value) for key, value in fields.items()}
+    refused(grpc.StatusCode.INVALID_ARGUMENT, part, client.create_sandbox, start=True, idempotency_key=str(project), **given)
+    assert (ids(client), ids(client, status=DELETED), ids(client, status=ERROR)) == before
+    made = client.create_sandbox(codebase_id=codebase, idempotency_key=str(project))  # nor does it hold the key
+    client.destroy_sandbox(sandbox_id=made.id)
+
+
+def test_a_reservation_in_the_way_is_told(client, make_one, project):
+    first = make_one(directory=str(project), project_root=str(project))
+    refusal = refused(grpc.StatusCode.FAILED_PRECONDITION, "", client.create_sandbox, directory=str(project / "src"), project_root=str(project))
+    assert refusal.reason == "SCOPE_CONFLICT"
+    [conflict] = failure(refusal, sandbox_pb2.ReservationFailure).conflicts
+    assert (conflict.sandbox_id, conflict.path, conflict.overlap) == (first.id, str(project), sandbox_pb2.RESERVATION_OVERLAP_ABOVE)
+    make_one(directory=str(project / "src"), project_root=str(project), no_lock=True)
+
+
+def test_a_key_makes_one(client, make_one, project):
+    fields = {"directory": str(project), "project_root": str(project), "idempotency_key": "twice"}
+    first = make_one(**fields)
+    assert client.create_sandbox(**fields).id == first.id
+    for other in ({"start": True}, {"restarts": True}, {"tags": ["x"]}):
+        refused(grpc.StatusCode.ALREADY_EXISTS, "", client.create_sandbox, **fields, **other)
+
+
+def test_tokens_reach_their_roots_only(make, project):
+    server = make().start()
+    client = server.client(token_of(server, "ann", "--root", str(project / "src")))
+    admin = server.client()
+    for fields in ({"directory": str(project), "project_root": str(project)}, {"directory": str(project / "src"), "project_root": str(project)},
+                   {"directory": "/etc", "project_root": "/etc"}):
+        assert refused(grpc.StatusCode.PERMISSION_DENIED, "", client.create_sandbox, **fields).reason == "ROOT_NOT_ALLOWED"
+    (project / "src/out").symlink_to(project)
+    assert code_of(client.create_sandbox, directory=str(project / "src/out"), project_root=str(project / "src")) in (
+        grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.INVALID_ARGUMENT)
+    assert not ids(admin)
+    made = client.create_sandbox(directory=str(project / "src"), project_root=str(project / "src"))
+    assert made.owner_id == "ann" and ids(admin, owner_id="ann") == {made.id} and not ids(admin, owner_id="bob")
+    other = server.client(token_of(server, "bob"))
+    assert not ids(other) and not ids(other, owner_id="bob")
+    refused(grpc.StatusCode.PERMISSION_DENIED, "only administrators", other.list_sandboxes, owner_id="ann")
+    assert code_of(other.get_sandbox, sandbox_id=made.id) == grpc.StatusCode.NOT_FOUND
+
+
+def test_lists_are_restricted(client, make_one, project):
+    code = make_one(codebase_id=client.codebase(), labels={"team": "red", "n": "1"}, tags=["x", "y"], creator="c-1")
+    live = make_one(directory=str(project), project_root=str(project), name="listed", labels={"team": "red"}, tags=["x"], start=True)
+    own = lambda **filters: ids(client, **filters) & {code.id, live.id}  # noqa: E731
+    assert own() == {code.id, live.id} == own(tags=["x"]) == own(labels={"team": "red"})
+    assert own(base_kind=sandbox_pb2.SANDBOX_BASE_CODEBASE) == {code.id} == own(tags=["y", "x"]) == own(labels={"n": "1"}) == own(creator="c-1")
+    assert own(base_kind=sandbox_pb2.SANDBOX_BASE_DIRECTORY) == {live.id} == own(name="listed") == own(directory=str(project))
+    assert own(status=RUNNING) == {live.id} == own(project_root=str(project)) and own(status=1) == {code.id}
+    assert own(name="liste") == own(tags=["z"]) == own(directory="/") == set()
+    client.reject(sandbox_id=live.id)
+    assert own(decision=REJECTED) == {live.id} and own(decision=OPEN) == {code.id} and own(decision=APPROVED) == set()
+    client.destroy_sandbox(sandbox_id=live.id)
+    assert own() == {code.id}
+    for bad in ({"base_kind": 3}, {"decision": 4}, {"status": 6}, {"decision": -1}, {"tags": ["t"] * 9}):
+        assert code_of(client.list_sandboxes, **bad) == grpc.StatusCode.INVALID_ARGUMENT, bad
+
+
+def test_a_deleted_one_is_listed_when_asked_for(client, make_one, project):
+    made = make_one(directory=str(project), project_root=str(project), start=True)
+    client.run(made.id, "echo kept > src/b")
+    client.destroy_sandbox(sandbox_id=made.id)
+    assert made.id not in ids(client) and made.id in ids(client, status=DELETED)
+    assert client.restore_sandbox(sandbox_id=made.id).status == STOPPED and made.id in ids(client)
