@@ -10,7 +10,7 @@
 #include "base/cleanup.h"
 #include "supervisor/owner_map.h"
 
-/* The C library's sys/mount.h and the kernel's linux/mount.h do not get along everywhere: system calls by number. */
+/* Raw system calls: the C library's sys/mount.h conflicts with the kernel's linux/mount.h on some systems. */
 #define DETACH 2
 
 static int set_attrs(int tree, int map_fd, uint64_t attrs)

@@ -1,5 +1,5 @@
 /*
- * A directory mounted once more, in our mount namespace, with what belongs to its owner belonging to the sandbox's user.
+ * Bind mounts in our mount namespace that show the files of their owner as the sandbox user's.
  */
 #pragma once
 
@@ -8,9 +8,9 @@
 
 #include "base/err.h"
 
-/* Always without set-user-ID and devices; `attrs` are more MOUNT_ATTR_*. `from` and `to` may be one directory. */
+/* Every such mount is nosuid and nodev; `attrs` adds more MOUNT_ATTR_*. `from` and `to` may be the same directory. */
 int bind_as(const char *from, const char *to, uid_t uid, gid_t gid, uint64_t attrs, struct err *err);
 
-/* The same of a directory that is open, in our mount namespace; `name` is what it is called in errors. */
+/* Like bind_as(), for an open directory of our mount namespace. `name` is its name for error messages. */
 int bind_fd_as(int from_fd, const char *name, const char *to, uid_t uid, gid_t gid, uint64_t attrs, struct err *err);
 void bind_undo(const char *at);

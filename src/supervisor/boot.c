@@ -25,7 +25,7 @@
 #include "supervisor/state_file.h"
 #include "supervisor/sync.h"
 
-/* Less than whoever starts us waits (sandbox/launch.h), and enough where hundreds are started at once. */
+/* Shorter than our starter waits (sandbox/launch.h), and long enough when hundreds of sandboxes start at once. */
 #define HELLO_MS 50000
 #define LIMIT_MS 200
 
@@ -38,7 +38,7 @@ static void name_cgroup(struct sandbox *sandbox)
     memcpy(sandbox->home_mark, sandbox->cgroup, CGROUP_NAME_MARK - 1);
 }
 
-/* What a supervisor of this sandbox that was killed has left. */
+/* Removes the cgroup that an earlier supervisor of this sandbox left when it was killed. */
 static void remove_old_cgroup(const struct sandbox *sandbox)
 {
     autoptr(cgroup_tree) tree = NULL;
@@ -51,7 +51,7 @@ static void remove_old_cgroup(const struct sandbox *sandbox)
         log_warn("an old cgroup cannot be removed", LOG_STR("name", sandbox->cgroup));
 }
 
-/* Whether any user can run it: then it is bound, and its pages are shared; otherwise it is copied. */
+/* Tells whether any user can execute the file. Then it is bind-mounted, and its pages are shared; otherwise it is copied. */
 static bool is_open_to_all(const char *path)
 {
     autofree char *part = xdup(path);
@@ -106,7 +106,7 @@ static void on_limit(uint32_t events, void *cookie)
     boot_report_limits(cookie);
 }
 
-/* It ran, and does not any more. Why a container ended nobody here can say; what to do about it can be said. */
+/* Fails a sandbox that was running. We cannot know why a container ended, but we can say what to do. */
 static void fail_running(struct sandbox *sandbox, struct err *err)
 {
     if (sandbox_spec_is_container(sandbox->spec))
@@ -115,7 +115,7 @@ static void fail_running(struct sandbox *sandbox, struct err *err)
     sandbox_fail(sandbox, err);
 }
 
-/* It never ran. Its last reports may not have been read yet: runtime_explain() looks for the failure alone. */
+/* Fails a sandbox that never ran. Its last reports may be unread; runtime_explain() looks for the failure among them. */
 static void fail_starting(struct sandbox *sandbox)
 {
     struct err err = ERR_NONE;
@@ -140,7 +140,7 @@ static void on_process_end(uint32_t events, void *cookie)
     fail_starting(sandbox);
 }
 
-/* What bwrap and init complain of; read so that they never wait for us. */
+/* Logs the messages of bwrap and init, and so keeps their pipe from filling up. */
 static void on_runtime_stderr(uint32_t events, void *cookie)
 {
     struct sandbox *sandbox = cookie;
@@ -148,7 +148,7 @@ static void on_runtime_stderr(uint32_t events, void *cookie)
     ssize_t n;
 
     (void) events;
-    /* Until init has answered, runtime_explain() wants to see it. */
+    /* Until init has answered, the output is left for runtime_explain(). */
     if (!sandbox->link.is_ready) {
         watch_stop(&sandbox->output_watch);
         return;
@@ -177,18 +177,18 @@ static void on_link(int r, void *cookie)
     struct sandbox *sandbox = cookie;
     struct err err = ERR_NONE;
 
-    /* It may have been told to stop in the same turn. */
+    /* The sandbox may have been told to stop in the same turn of the loop. */
     if (r == 0 && sandbox->state != CTL_STATE_BOOTING)
         return;
     if (r == 0) {
         timer_stop(&sandbox->boot_timer);
-        boot_report_limits(sandbox); /* a container's first news is the pid of its init, which is about to be told */
+        boot_report_limits(sandbox); /* a container's first event is the pid of its init, which the state below includes */
         if (sandbox->process->output_fd >= 0)
             watch_start(&sandbox->output_watch, &sandbox->reactor, sandbox->process->output_fd, EPOLLIN, on_runtime_stderr,
                         sandbox);
         sandbox_enter(sandbox, CTL_STATE_RUNNING);
-        /* After it was told, so that whoever waits for it is woken meanwhile, and before the next request can be read: nothing of
-         * the agent's has run yet. */
+        /* After the clients were told, so that those who wait wake up meanwhile; and before the next request is read, so
+         * that no code of the agent has run yet. */
         r = restrict_all_threads();
         if (r < 0)
             log_warn("the supervisor cannot restrict itself", LOG_ERRNO("error", r));
@@ -207,7 +207,7 @@ static void at_boot_timeout(void *cookie)
     fail_starting(cookie);
 }
 
-/* Points into the sandbox's spec. `mounts` and `env` have room. */
+/* Points into the sandbox's spec. The caller allocates `mounts` and `env`. */
 static void fill_spec(const struct sandbox *sandbox, struct runtime_mount *mounts, const char **env, struct runtime_spec *ret)
 {
     static const char *const init_argv[] = { "--fd", "3", NULL };
@@ -240,7 +240,7 @@ static void fill_spec(const struct sandbox *sandbox, struct runtime_mount *mount
     ret->own_cgroup = spec->own_cgroup;
 }
 
-/* As any of its user's processes a container's init is known by that user's number inside too: an engine maps no users. */
+/* A container's init has the same uid inside and outside, because an engine maps no users. */
 static void fill_container(const struct sandbox *sandbox, struct runtime_container *container, struct runtime_spec *spec)
 {
     const struct sandbox_spec *from = sandbox->spec;
@@ -300,7 +300,7 @@ static int start_runtime(struct sandbox *sandbox, int init_socket, struct boot_f
     return r;
 }
 
-/* Whatever comes of the runtime, the fence is not left half made. */
+/* Always waits for the fence, so that it is never half made, whatever happens to the runtime. */
 static int start_both(struct sandbox *sandbox, int init_socket, struct err *err)
 {
     struct boot_fence fence;
@@ -355,7 +355,7 @@ void boot(struct sandbox *sandbox)
             return;
         }
     }
-    /* With the limits, before anybody is told that it runs and may ask for them. */
+    /* The file includes the limits. It is written before any client learns that the sandbox runs and asks for them. */
     state_file_write(sandbox);
 }
 

@@ -1,19 +1,21 @@
 /*
- * A sandbox's start: identity, then fence and runtime side by side, then the link to init. Running when init has said hello, which comes by
- * the reactor; failed when it does not.
+ * Starts a sandbox: first its identity, then fence and runtime side by side, then the link to init. The sandbox is RUNNING once
+ * init has said HELLO, which arrives through the reactor, and FAILED if it does not.
  */
 #pragma once
 
 struct sandbox;
 
-/* In the supervisor's mount namespace (namespace.h). Failing is said by sandbox_fail(). */
+/* Call it in the supervisor's mount namespace (namespace.h). Reports failures through sandbox_fail(). */
 void boot(struct sandbox *sandbox);
 
-/* Limits that were hit and of which nobody was told yet: counts them, and tells. What hit one may end before its event comes. */
+/* Counts and reports the limits that were hit since the last call. The process that hit a limit may end before the event
+ * arrives. */
 void boot_report_limits(struct sandbox *sandbox);
 
-/* The same after a command was killed, by the memory limit perhaps: who counts for a container is another process, and is waited for. */
+/* Like boot_report_limits(), after a command was killed, perhaps by the memory limit. For a container another process
+ * counts, so this waits for its report. */
 void boot_await_limits(struct sandbox *sandbox);
 
-/* The reverse. Everything that runs in the sandbox is killed; what was written is in the delta. */
+/* Undoes boot(): kills everything that runs in the sandbox. Acknowledged writes are in the delta. */
 void boot_undo(struct sandbox *sandbox);

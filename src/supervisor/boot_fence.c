@@ -21,7 +21,7 @@ static void on_fence_end(int r, void *cookie)
     sandbox_fail(cookie, &err);
 }
 
-/* What kept a fence from being mounted, if it is the usual. */
+/* Explains the usual reasons why a fence cannot be mounted. */
 static int explain_fuse(int r, struct err *err)
 {
     struct stat st;

@@ -1,6 +1,6 @@
 /*
- * The fence being made by a thread of its own, while bwrap is started: each takes milliseconds, and neither needs the other before bwrap
- * comes to bind the workspace.
+ * Makes the fence in a thread of its own while bwrap starts. Each takes milliseconds, and bwrap needs the fence only when it
+ * binds the workspace.
  */
 #pragma once
 
@@ -15,11 +15,11 @@ struct boot_fence {
     struct sandbox *sandbox;
     pthread_t thread;
     bool is_joined;
-    int r; /* of the thread, as `err` */
+    int r; /* the thread's result, with `err` */
     struct err err;
 };
 
 int boot_fence_begin(struct boot_fence *start, struct sandbox *sandbox, struct err *err);
 
-/* What became of it; `cookie` is the struct boot_fence. Asked again, it tells the same. */
+/* Waits for the fence; `cookie` is the struct boot_fence. Later calls return the same result. */
 int boot_fence_await(void *cookie, struct err *err);

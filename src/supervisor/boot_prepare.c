@@ -13,14 +13,14 @@
 #include "supervisor/sandbox.h"
 #include "wire/runtime_type.h"
 
-/* Root's sandboxes lock their uids in one place for the whole host, whatever state directories there are. And bwrap, which
- * runs as the sandbox's user, must have a way to the fence, which no state directory of root's is: every supervisor mounts its
- * fence on this one directory, each in its own namespace. */
+/* Root's sandboxes lock their uids in one directory for the whole host, whatever state directories exist. bwrap runs as the
+ * sandbox's user and must be able to reach the fence, but root's state directories are closed to that user. So every
+ * supervisor of root mounts its fence on this one directory, each in its own namespace. */
 #define RUN_DIR "/run/agentfense"
 #define RUN_UIDS RUN_DIR "/uids"
 #define RUN_MOUNT_POINT RUN_DIR "/mnt"
 
-/* A container's engine makes its mounts from those of the host, so that is where the fence has to be. */
+/* A container's engine bind-mounts from the host's namespace, so the fence must be mounted there. */
 static bool is_host_visible(const struct sandbox *sandbox)
 {
     const struct runtime_type *type = runtime_type_find(sandbox->spec->runtime);
@@ -39,8 +39,8 @@ int boot_open_base(struct sandbox *sandbox, int inherited_fd, struct err *err)
     return sandbox->base_fd < 0 ? err_errno(err, sandbox->base_fd, "opening '%s'", spec->base_path) : 0;
 }
 
-/* A descriptor stands in the mount namespace that it was opened in, and nothing can be mounted from another one. The current directory is
- * what the kernel takes along: so the base gets here without its name being looked up again. */
+/* A descriptor belongs to the mount namespace in which it was opened, and nothing in another namespace can be mounted. The
+ * kernel carries over the current directory, so the base comes along without a second lookup of its name. */
 static int enter_with_base(struct sandbox *sandbox, struct err *err)
 {
     int r;
@@ -58,7 +58,7 @@ static int enter_with_base(struct sandbox *sandbox, struct err *err)
     return 0;
 }
 
-/* The host's mounts are root's to make. And without another user to run commands as, they would run as us. */
+/* Only root can mount on the host. Also, without root there is no other user to run the commands as. */
 int boot_enter_namespace(struct sandbox *sandbox, struct err *err)
 {
     if (!is_host_visible(sandbox))
@@ -71,7 +71,7 @@ int boot_enter_namespace(struct sandbox *sandbox, struct err *err)
     return 0;
 }
 
-/* The mode is set, not only asked for: an umask, or whoever made it first, may have left it closed. */
+/* Sets the mode explicitly: the umask, or an earlier creator, may have closed the directory. */
 static int open_dir_beneath(int root, const char *path, mode_t mode)
 {
     int r = path_mkdirs_beneath(root, path, mode);
@@ -103,7 +103,7 @@ int boot_allocate_identity(struct sandbox *sandbox, struct err *err)
     return identity_allocate(locks, IDENTITY_FIRST, IDENTITY_COUNT, &sandbox->identity, err);
 }
 
-/* The sandbox's whole root is made on it, with the fence inside. Where that cannot be, there is the fence alone. */
+/* The sandbox's root is built on a stage, with the fence inside. Where that is impossible, only the fence is mounted. */
 static void open_stage(struct sandbox *sandbox)
 {
     const struct runtime_type *type = runtime_type_find(sandbox->spec->runtime);
@@ -116,8 +116,8 @@ static void open_stage(struct sandbox *sandbox)
     sandbox->mount_point = xprintf("%s%s", sandbox->stage, STAGE_WORKSPACE);
 }
 
-/* On the host nothing is mounted there: a file that somebody puts into it is in no sandbox. So its mode forbids it; root, whom no mode
- * stops, has no such directory. */
+/* On the host nothing is mounted there, so a file that a user puts into it reaches no sandbox. The mode forbids such files;
+ * root, whom modes do not stop, uses RUN_MOUNT_POINT instead. */
 static int make_own_mount_dir(struct sandbox *sandbox, struct err *err)
 {
     if (mkdirat(sandbox->dir_fd, "mnt", 0500) == 0)

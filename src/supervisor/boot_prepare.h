@@ -1,6 +1,6 @@
 /*
- * Who a sandbox runs as, and where in our mount namespace its fence, and its root if that is staged, are mounted: what boot.c needs
- * before it makes anything.
+ * What boot.c needs before it makes anything: the user that the sandbox runs as, and the places in our mount namespace for its
+ * fence and, if it is staged, its root.
  */
 #pragma once
 
@@ -8,15 +8,15 @@
 
 struct sandbox;
 
-/* sandbox->identity. */
+/* Sets sandbox->identity. */
 int boot_allocate_identity(struct sandbox *sandbox, struct err *err);
 
-/* sandbox->base_fd: `inherited_fd`, which is taken, or -1 and it is opened by its name. Whether it is the directory that the delta was made
- * over is checked by who opens the delta (fence/delta.h), for every driver. */
+/* Sets sandbox->base_fd to `inherited_fd`, which it takes, or opens the base by its name if that is -1. Opening the delta
+ * checks for every driver that this is the directory the delta was made over (fence/delta.h). */
 int boot_open_base(struct sandbox *sandbox, int inherited_fd, struct err *err);
 
-/* Our own mount namespace; none where the mount has to be the host's. */
+/* Enters a mount namespace of our own, unless the mount must be visible on the host. */
 int boot_enter_namespace(struct sandbox *sandbox, struct err *err);
 
-/* sandbox->mount_point and sandbox->stage, for the identity that was taken. A stage is open when it returns. */
+/* Sets sandbox->mount_point and sandbox->stage, for the identity chosen before. The stage is open when this returns. */
 int boot_choose_mount_point(struct sandbox *sandbox, struct err *err);

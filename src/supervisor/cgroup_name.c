@@ -7,8 +7,8 @@
 
 #include "base/hash.h"
 
-/* Of the directory itself too: containers that share a cgroup tree have the same paths for different homes. Nobody gains by a collision: both
- * homes are root's or the same user's. */
+/* Hashes the directory itself besides its path, because containers that share a cgroup tree have the same paths for
+ * different directories. A collision is no attack: both directories belong to root or to the same user. */
 static uint32_t mark_of(const char *state_dir_path)
 {
     uint64_t hash = hash_text(state_dir_path);

@@ -1,7 +1,7 @@
 /*
- * What the cgroup of a sandbox is called: what its directory is called, after a mark of the directory that one lies in
- * ("4f1c09ab-sb_0123456789abcdef"). There may be several state directories on one host, and all their cgroups lie in one directory: whoever
- * removes what was left behind must not end what runs in another state directory.
+ * The name of a sandbox's cgroup: a mark of the state directory, then the name of the sandbox's directory
+ * ("4f1c09ab-sb_0123456789abcdef"). A host may have several state directories, and their cgroups share one parent: the mark
+ * keeps a sweep from ending the sandboxes of another state directory.
  */
 #pragma once
 
@@ -12,8 +12,8 @@
 #define CGROUP_NAME_MARK 9 /* characters */
 #define CGROUP_NAME_MAX (CGROUP_NAME_MARK + SANDBOX_NAME_MAX)
 
-/* `state_dir_path` is the directory in which the sandboxes' directories are. */
+/* `state_dir_path` is the directory that contains the sandboxes' directories. */
 void cgroup_name_make(const char *state_dir_path, const char *sandbox, char out[CGROUP_NAME_MAX]);
 
-/* What the sandbox's directory is called when it is one of this state directory, NULL otherwise. */
+/* Returns the name of the sandbox's directory if the cgroup belongs to this state directory, otherwise NULL. */
 const char *cgroup_name_sandbox(const char *state_dir_path, const char *name);

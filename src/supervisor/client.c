@@ -19,10 +19,10 @@
 
 #define REQUESTS_PER_TURN 32
 
-/* One that could not be sent at once. */
+/* A reply that could not be sent at once. */
 struct client_reply {
     struct client_reply *next;
-    struct frame frame; /* its payload and descriptor are owned here */
+    struct frame frame; /* its payload and descriptor are owned */
     char payload[];
 };
 
@@ -53,7 +53,7 @@ static void set_blocked(struct client *client, bool on)
     watch_change(&client->watch, on ? EPOLLIN | EPOLLOUT : EPOLLIN);
 }
 
-/* 0, or -EAGAIN. A client that is gone takes everything. */
+/* Returns 0 or -EAGAIN. Frames to a broken client are dropped. */
 static int send_frame(struct client *client, const struct frame *frame)
 {
     int r = frame_send(client->fd, frame, FRAME_NOWAIT);
@@ -141,7 +141,7 @@ void client_send_events(struct client *client)
     }
 }
 
-/* Its runs, one by one: telling one may free it, and others with it, so the list is read anew each time. */
+/* Flushing a run may free it and others, so the loop starts again from the head of the list. */
 static void flush_runs(struct client *client)
 {
     struct sandbox *sandbox = client->sandbox;

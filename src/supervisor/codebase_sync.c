@@ -14,7 +14,7 @@
 
 struct codebase_sync {
     struct codebase *codebase; /* owned */
-    char *name;                /* owned: the sandbox's */
+    char *name;                /* owned: the sandbox's name */
 };
 
 static int check_base(const struct codebase_sync *codebase_sync, const char *base_path, struct err *err)
@@ -29,7 +29,7 @@ static int check_base(const struct codebase_sync *codebase_sync, const char *bas
     return 0;
 }
 
-/* "<root>/<id>" */
+/* Opens spec->codebase_path, "<root>/<id>". */
 static int open_codebase(const struct sandbox_spec *spec, struct codebase **ret, struct err *err)
 {
     struct codebase_options options = { .quota_bytes = spec->codebase_quota_bytes,
@@ -40,11 +40,11 @@ static int open_codebase(const struct sandbox_spec *spec, struct codebase **ret,
     autoptr(codebases) all = NULL;
     int r;
 
-    /* Opening makes the directory; one that is not there has no codebase. */
+    /* codebases_open() would create a missing directory. */
     if (access(root, F_OK) < 0)
         return err_errno(err, -errno, "codebase '%s'", spec->codebase_path);
     r = codebases_open(root, &options, &all, err);
-    /* This finishes what a sync that was killed had begun. */
+    /* Opening also finishes the work of a sync that was killed. */
     return r < 0 ? r : codebase_open(all, slash + 1, ret, err);
 }
 
@@ -84,8 +84,6 @@ void codebase_sync_result_done(struct codebase_sync_result *result)
     *result = (struct codebase_sync_result){ 0 };
 }
 
-/* ---- taking ---- */
-
 struct codebase_sync_cookie {
     struct codebase_sync *codebase_sync;
     const char *by;
@@ -105,8 +103,8 @@ static struct codebase_seen codebase_sync_seen_of(const struct sync_out_base *wa
     return CODEBASE_UNSEEN;
 }
 
-/* A path that no codebase holds (too deep, too long) stays in the delta, as does the mode of a directory that is there: a version
- * is made of names, and none changes. */
+/* Changes that a codebase cannot hold stay in the delta: paths that are too deep or too long, and the mode of an existing
+ * directory. */
 static bool codebase_sync_can_apply(const struct sync_out_change *change)
 {
     autodone(buf) struct buf clean = BUF_EMPTY;
@@ -157,7 +155,8 @@ static int codebase_sync_commit(struct codebase_sync_cookie *t, struct codebase_
 
     if (r != -EINPROGRESS)
         return r;
-    /* It counts, but not everything could be put in its place. Once more, because a sandbox goes on with this. */
+    /* The version exists, but some files could not be moved into place. Settles it now, because the sandbox continues with
+     * this version. */
     r = codebase_settle(t->codebase_sync->codebase, err);
     if (r == 0)
         r = codebase_info(t->codebase_sync->codebase, &info, err);
@@ -197,7 +196,7 @@ int codebase_sync_run(struct codebase_sync *codebase_sync, struct fence *fence, 
     struct codebase_info info;
     int r = fence_sync_out(fence, codebase_sync_apply, &t, &result.handed, err);
 
-    /* With nothing to give there is no commit that says it. */
+    /* Without changes there is no commit to take the version from. */
     if (r == 0 && t.commit.version == 0) {
         r = codebase_info(codebase_sync->codebase, &info, err);
         t.commit.version = r == 0 ? info.version : 0;

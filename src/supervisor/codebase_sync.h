@@ -1,5 +1,5 @@
 /*
- * The codebase that a sandbox's changes go to: the base of its fence, and who takes what the fence hands over.
+ * Syncs a sandbox's changes to its codebase, the base of its fence.
  */
 #pragma once
 
@@ -11,10 +11,10 @@
 
 struct codebase_sync;
 
-/* Before the fence is made: finishes what a sync that was killed had begun, so that the delta and the codebase agree. NULL where the
- * spec names no codebase. Refuses one whose files are not the base. */
+/* Call it before the fence is made: it finishes the work of a sync that was killed, so that delta and codebase agree.
+ * Returns NULL if the spec names no codebase. Refuses a codebase whose files are not the base. */
 int codebase_sync_open(const struct sandbox_spec *spec, struct codebase_sync **ret, struct err *err);
-void codebase_sync_close(struct codebase_sync *codebase_sync); /* NULL is fine */
+void codebase_sync_close(struct codebase_sync *codebase_sync); /* NULL is allowed */
 
 struct codebase_sync_result {
     struct codebase_commit commit;
@@ -23,7 +23,6 @@ struct codebase_sync_result {
 
 void codebase_sync_result_done(struct codebase_sync_result *result);
 
-/* What the sandbox changed since the last time becomes a version, for good. `by` may be "". Takes as long as it takes: not in the main
- * thread. */
+/* Makes a durable version of the sandbox's changes since the last sync. `by` may be "". Blocks, so not for the main thread. */
 int codebase_sync_run(struct codebase_sync *codebase_sync, struct fence *fence, const char *by,
                       struct codebase_sync_result *ret, struct err *err);

@@ -26,21 +26,21 @@
 #include "supervisor/process.h"
 #include "supervisor/sandbox.h"
 
-/* How long output may still come after the first process has ended, when something else holds the pipe. */
+/* How long to wait for more output after the first process has ended while another process holds the pipe. */
 #define GRACE_MS 100
-/* How long killed processes may take to be gone before the client is told anyway. */
+/* How long killed processes may take to end before the client is told anyway. */
 #define KILL_WAIT_MS 5000
 
 struct command {
     struct run run;
     struct task task;
-    struct process *process;       /* owned; NULL: it is not logged */
-    struct pipe_reader readers[2]; /* its pipes; of a process there is one, or the master of its terminal */
-    struct timer timeout;          /* then: until it is gone */
+    struct process *process;       /* owned; NULL: not logged */
+    struct pipe_reader readers[2]; /* its pipes; a logged process has one pipe or its terminal's master */
+    struct timer timeout;          /* after the timeout: waits for the tree to end */
     struct timer grace;
-    bool timed_out, has_exited, is_over /* its tree is gone */;
-    bool is_given_up; /* killed, and it does not go */
-    bool is_draining; /* nothing may end it now */
+    bool timed_out, has_exited, is_over /* the whole tree has ended */;
+    bool is_given_up; /* killed, but it did not end in time */
+    bool is_draining; /* it must not be ended now */
     struct ctl_finished result;
     char *text; /* owned: for the event log */
 };
@@ -66,19 +66,19 @@ static void command_end(struct command *command)
 {
     timer_stop(&command->grace);
     timer_stop(&command->timeout);
-    /* The record is what is kept of it. */
+    /* Nobody can attach to it any more: its record keeps the result. */
     if (command->process && !command->run.client)
         command->run.is_detached = false;
     run_end(&command->run, &command->result);
 }
 
-/* A tree that was killed is waited for: when the client hears of it, nothing of it runs. */
+/* After a time-out the client hears of the end only when the whole tree has ended. */
 static bool awaits_tree(const struct command *command)
 {
     return command->timed_out && !command->is_over && !command->is_given_up;
 }
 
-/* Ends it if all that there is to wait for has come. May free it. */
+/* Ends the command if nothing is left to wait for. May free it. */
 static void command_end_if_done(struct command *command)
 {
     bool has_all = command->readers[0].fd < 0 && command->readers[1].fd < 0;
@@ -87,7 +87,7 @@ static void command_end_if_done(struct command *command)
         command_end(command);
 }
 
-/* Takes what is in the pipes now. False when the client does not: there is more. */
+/* Reads what is in the pipes now. False if the client cannot take it all. */
 static bool command_drain_output(struct command *command)
 {
     bool is_empty = true, is_for_log = command->process && !command->run.client;
@@ -110,14 +110,14 @@ static void at_grace(void *cookie)
 
     if (awaits_tree(command))
         return;
-    /* The client is slow, not the command: wait for it. */
+    /* The client is slow, not the command: wait longer. */
     if (!command_drain_output(command))
         timer_start(&command->grace, &command->run.sandbox->reactor, GRACE_MS, at_grace, command);
     else
         command_end(command);
 }
 
-/* A log keeps it for whoever comes later, so nothing is spooled then. */
+/* The log keeps the output for clients that attach later, so the ring buffer stays empty meanwhile. */
 static bool on_stdout(const void *bytes, size_t len, void *cookie)
 {
     struct command *command = cookie;
@@ -163,7 +163,7 @@ static void on_spawned(struct task *task, int given_pty_fd)
         command->run.client = NULL;
 }
 
-/* As a shell would say it: 127 for what is not there, 126 for what cannot be run. */
+/* As a shell does: 127 if the program does not exist, 126 if it cannot be executed. */
 static void on_failed(struct task *task, int error, enum init_step step)
 {
     struct command *command = command_of_task(task);
@@ -215,7 +215,7 @@ static void on_gone(struct task *task)
     command->is_over = true;
     command->run.is_alive = false;
     exec_of_pid_remove(&command->run.sandbox->exec_of_pid, command);
-    /* All of its output is in the log before its end is in the record. */
+    /* The log must be complete before the record says that the process ended. */
     command_drain_output(command);
     if (command->process)
         process_note_stopped(command->process);
@@ -223,7 +223,7 @@ static void on_gone(struct task *task)
         command_free(command);
         return;
     }
-    /* One that was killed has its grace only now: the client may not have taken all yet. */
+    /* The grace of a killed command starts only now: its client may not have read everything yet. */
     timer_stop(&command->timeout);
     timer_start(&command->grace, &command->run.sandbox->reactor, GRACE_MS, at_grace, command);
     command_end_if_done(command);
@@ -251,7 +251,7 @@ static void resume_run(struct run *run)
         pipe_reader_resume(&command->readers[i]);
 }
 
-/* What still runs is waited for; what it prints is read, so that it does not stop at a full pipe, and dropped. */
+/* A command that still runs is kept until it ends. Its output is read, so that a full pipe does not block it, and dropped. */
 static void drop_run(struct run *run)
 {
     struct command *command = command_of_run(run);
@@ -279,7 +279,7 @@ static int input_run(struct run *run, const void *bytes, size_t len)
     return tty_input_write(&process->tty_input, run->client, run->tag, bytes, len);
 }
 
-/* Where the client holds the terminal's master it sets the size itself. */
+/* A client that holds the terminal's master sets the size itself. */
 static void resize_run(struct run *run, uint16_t rows, uint16_t cols)
 {
     struct winsize size = { .ws_row = rows, .ws_col = cols };
@@ -289,7 +289,7 @@ static void resize_run(struct run *run, uint16_t rows, uint16_t cols)
         ioctl(command->readers[0].fd, TIOCSWINSZ, &size);
 }
 
-/* What was typed and is not taken yet stays typed; nobody is told any more. */
+/* Bytes that the terminal has not read yet are still written, without an acknowledgement. */
 static void leave_run(struct run *run)
 {
     struct command *command = command_of_run(run);
@@ -326,7 +326,7 @@ static bool is_pipe(int fd)
     return fstatfs(fd, &fs) == 0 && fs.f_type == PIPEFS_MAGIC;
 }
 
-/* Files of the host stay outside: with a descriptor of one a command could read and change it, whatever the rules say. */
+/* Refuses host files: through such a descriptor a command could read and change one, whatever the rules say. */
 static int check_stdin(const struct sandbox *sandbox, int fd, struct err *err)
 {
     struct stat st;
@@ -335,13 +335,13 @@ static int check_stdin(const struct sandbox *sandbox, int fd, struct err *err)
         return err_errno(err, -errno, "standard input");
     if (!S_ISFIFO(st.st_mode) && !S_ISSOCK(st.st_mode))
         return err_invalid(err, "standard input must be a pipe or a socket");
-    /* A named one is a file of the host: it stays whose it is. */
+    /* A named pipe is a file of the host and keeps its owner. */
     if (S_ISFIFO(st.st_mode) && is_pipe(fd))
         sandbox_chown_pipe(sandbox, fd);
     return 0;
 }
 
-/* The arguments as one line, cut. */
+/* Joins the arguments to one line and truncates it. */
 static char *command_text(const char *const *argv)
 {
     const size_t max = PROCESS_COMMAND_MAX - 1;
@@ -386,7 +386,7 @@ static void add_limit(struct init_spawn *spawn, uint32_t resource, uint64_t soft
         spawn->rlimits[spawn->rlimit_count++] = (struct init_rlimit){ resource, soft, hard };
 }
 
-/* A process that is out of its time gets SIGXCPU first, and a second later what cannot be caught. */
+/* A process that uses up its CPU time gets SIGXCPU first, and SIGKILL a second later. */
 static void add_limits(struct init_spawn *spawn, const struct ctl_run *asked)
 {
     const struct ctl_limits *limits = &asked->limits;
@@ -399,7 +399,8 @@ static void add_limits(struct init_spawn *spawn, const struct ctl_run *asked)
     add_limit(spawn, RLIMIT_NOFILE, limits->files, limits->files);
 }
 
-/* Asks init for it, with its environment and limits; `fds` are its 0, 1 and 2 unless it has a terminal. */
+/* Asks init to start the command with its environment and limits. Without a terminal `fds` become its descriptors 0, 1 and
+ * 2. */
 static int command_spawn(struct command *command, const struct ctl_run *asked, const struct ctl_command *wanted,
                          const int fds[3], struct err *err)
 {
@@ -448,7 +449,7 @@ int command_start(struct sandbox *sandbox, struct client *client, uint64_t tag, 
         return err_set(err, ERR_ALREADY_EXISTS, r, "there is a %s named '%s' already", is_logged ? "process" : "command", name);
     }
     command->text = command_text(wanted->argv);
-    /* Before it can write anything. */
+    /* Registered before it can write anything. */
     exec_of_pid_set(&sandbox->exec_of_pid, command, 0, command->run.name);
     if (is_logged)
         r = process_new(sandbox, &command->task, name, command->text, wanted->session, is_tty, &command->process, err);

@@ -1,11 +1,12 @@
 /*
- * A command with processes of its own: what EXEC starts.
+ * A command with processes of its own, started by EXEC.
  *
- * It has ended when its first process has and its output is complete: when nobody holds the pipes any more, or, where something
- * it left in the background does, after a short grace. What is left behind goes on; what that prints is read and dropped.
+ * A command has ended when its first process has ended and its output is complete, that is, when no process holds its pipes. If
+ * a background process still holds them, it has ended after a short grace; that process goes on, and its output is read and
+ * dropped.
  *
- * With CTL_RUN_LOGGED it is a process in the background as well (process.h): its output, of both streams as it comes, goes to a log too,
- * and its client may leave.
+ * With CTL_RUN_LOGGED the command is also a background process (process.h): the output of both streams goes to one log, and its
+ * client may leave.
  */
 #pragma once
 
@@ -15,7 +16,7 @@
 struct client;
 struct sandbox;
 
-/* `stdin_fd` is borrowed; -1: none. The client hears STARTED or FINISHED of it, or the caller says why not. It stays with one that is logged
- * only where there is a terminal. */
+/* `stdin_fd` is borrowed; -1: none. On success the client gets STARTED or FINISHED; on failure the caller reports the error.
+ * A logged command keeps its client only if it has a terminal. */
 int command_start(struct sandbox *sandbox, struct client *client, uint64_t tag, const struct ctl_run *asked,
                   const struct ctl_command *wanted, int stdin_fd, struct err *err);

@@ -12,7 +12,7 @@
 #include "supervisor/client.h"
 #include "supervisor/sandbox.h"
 
-/* The directory is closed to others already; this holds also where somebody opened it up. */
+/* The directory is closed to other users already. This check holds even if its mode was changed. */
 static bool is_allowed_peer(int fd)
 {
     struct ucred peer;
@@ -38,7 +38,7 @@ static void on_connection(uint32_t events, void *cookie)
         steal_fd(&fd);
 }
 
-/* Through the descriptor of the directory: a path may be longer than a socket's address. */
+/* Binds through the directory's descriptor, because the path may be too long for a socket address. */
 static int bind_in(int dir_fd, int fd)
 {
     struct sockaddr_un address = { .sun_family = AF_UNIX };

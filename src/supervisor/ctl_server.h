@@ -1,5 +1,5 @@
 /*
- * The control socket: <dir>/ctl, open to our own user (and root) alone.
+ * The control socket <dir>/ctl. Only our own user and root may connect.
  */
 #pragma once
 

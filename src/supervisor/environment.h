@@ -1,6 +1,6 @@
 /*
- * The environment of a command: what every command in a sandbox has, then what the sandbox was given, then what this command
- * was given. Of two with one name the later holds.
+ * The environment of a command: the fixed variables, then the sandbox's, then the command's own. A later variable replaces an
+ * earlier one of the same name.
  */
 #pragma once
 
@@ -8,7 +8,7 @@
 #include "wire/sandbox_spec.h"
 
 struct environment {
-    char **vars; /* owned, ended by NULL */
+    char **vars; /* owned, NULL-terminated */
     size_t count, cap;
 };
 

@@ -1,7 +1,7 @@
 /*
- * What happened in the sandbox, numbered: the last EVENT_LOG_MAX events, for a server that was away or reads slowly.
+ * The last EVENT_LOG_MAX events of the sandbox, numbered, for a server that was away or reads slowly.
  *
- * Refusals are many when an agent searches: at most EVENT_LOG_DENIALS_PER_MINUTE are kept, the others counted.
+ * An agent that searches causes many refusals: the log keeps at most EVENT_LOG_DENIALS_PER_MINUTE and counts the rest.
  */
 #pragma once
 
@@ -12,16 +12,16 @@
 #include "wire/ctl_proto.h"
 
 #define EVENT_LOG_MAX 1024
-#define EVENT_LOG_TEXT_MAX 512 /* of each string; longer ones are cut */
+#define EVENT_LOG_TEXT_MAX 512 /* of each string; longer ones are truncated */
 #define EVENT_LOG_DENIALS_PER_MINUTE 100
 
 struct event_log_entry;
 
-/* Somebody waits for events. */
+/* Called when an event was added. */
 typedef void (*event_log_fn)(void *cookie);
 
 struct event_log {
-    struct event_log_entry **entries; /* owned ring, made when the first comes */
+    struct event_log_entry **entries; /* owned ring, allocated with the first event */
     uint64_t last;                    /* number of the newest; 0: none yet */
     int64_t minute_began_ns;
     unsigned minute_count;
@@ -32,8 +32,8 @@ struct event_log {
 
 void event_log_done(struct event_log *event_log);
 
-/* Number and, when it is 0, time are given here; NULL strings are "". */
+/* Assigns the number and, if it is 0, the time. NULL strings become "". */
 void event_log_add(struct event_log *event_log, const struct ctl_event *event);
 
-/* The first that is kept after the given number, lent; 0 when there is none. */
+/* Lends the first event after the given number that is still kept, and returns its number; 0 if there is none. */
 uint64_t event_log_next(const struct event_log *event_log, uint64_t after, struct ctl_event *ret);

@@ -26,7 +26,7 @@ static struct exec_of_pid_entry *exec_of_pid_find_entry(struct exec_of_pid *map,
     return NULL;
 }
 
-/* It has this name no longer. */
+/* Remembers that the entry had this name until `now`. */
 static void note_past(struct exec_of_pid *map, const struct exec_of_pid_entry *entry, int64_t now)
 {
     struct exec_of_pid_entry *past = &map->past[map->past_count % EXEC_OF_PID_PAST_MAX];
@@ -93,7 +93,7 @@ void exec_of_pid_notify_with(struct exec_of_pid *map, void (*on_pid)(void *cooki
     pthread_mutex_unlock(&map->lock);
 }
 
-/* The session id as seen in the innermost pid namespace: the last number of "NSsid:". 0: not to be had. */
+/* The session id in the innermost pid namespace: the last number of "NSsid:". 0 if it cannot be read. */
 static uint32_t session_of(pid_t pid)
 {
     char path[64], status[4096];
@@ -114,7 +114,7 @@ static uint32_t session_of(pid_t pid)
     return last ? (uint32_t) strtoul(last + 1, NULL, 10) : 0;
 }
 
-/* Joins the names of those that had one then. How many these are. */
+/* Joins the names that were valid at that time, and returns their number. */
 static size_t add_names(const struct exec_of_pid_entry *entries, size_t count, int64_t wall_ns, char out[CTL_NAME_MAX])
 {
     size_t len = strlen(out), found = 0;
@@ -161,7 +161,7 @@ static void note_unknown_pid(struct exec_of_pid *map, pid_t pid, uint32_t sessio
     pthread_mutex_unlock(&map->lock);
 }
 
-/* The latest of that pid; 0: none. */
+/* Returns the latest entry of that pid; 0 if there is none. */
 static uint32_t find_unknown_pid(struct exec_of_pid *map, pid_t pid)
 {
     uint32_t session = 0;
@@ -197,7 +197,7 @@ void exec_of_pid_find(struct exec_of_pid *map, pid_t pid, char out[CTL_NAME_MAX]
     pthread_mutex_unlock(&map->lock);
 }
 
-/* Also among those that have left. With the lock. */
+/* Also finds entries that were removed. The caller holds the lock. */
 static bool find_session_at(const struct exec_of_pid_entry *entries, size_t count, uint32_t session, int64_t wall_ns,
                             char out[CTL_NAME_MAX])
 {

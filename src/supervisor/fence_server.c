@@ -66,7 +66,7 @@ static void fence_server_wake(struct fence_server *fence_server)
     uint64_t one = 1;
 
     if (write(fence_server->wake_fd, &one, sizeof(one)) < 0)
-        return; /* it is awake already */
+        return; /* the counter is full, so the main thread will wake up anyway */
 }
 
 static void queued_denial_free(struct queued_denial *queued)
@@ -76,7 +76,7 @@ static void queued_denial_free(struct queued_denial *queued)
     free(queued);
 }
 
-/* In the fence's thread. A full queue loses the refusal: the fence counts refusals itself. */
+/* Runs in the fence's threads. A full queue drops the refusal; the fence itself still counts it. */
 static void on_denial(const struct fence_denial *denial, void *cookie)
 {
     struct fence_server *fence_server = cookie;
@@ -115,8 +115,8 @@ static void log_denial(struct fence_server *fence_server, struct queued_denial *
     queued_denial_free(queued);
 }
 
-/* Several names: it was not known whose process it was, and may be by now. False: it may be soon, when the pid of a command comes
- * that has begun already; the callback of exec_of_pid_notify_with() then comes. */
+/* If several names match, the process was unknown and may be known by now. Returns false if a command has not reported its
+ * pid yet: the callback of exec_of_pid_notify_with() then wakes us again. */
 static bool find_denied_exec(struct fence_server *fence_server, struct queued_denial *queued)
 {
     bool is_sure = !exec_of_pid_is_incomplete(fence_server->exec_of_pid);
@@ -196,7 +196,7 @@ static void on_wake(uint32_t events, void *cookie)
 static void exec_of(pid_t pid, char out[FENCE_EXEC_MAX], void *cookie)
 {
     _Static_assert(FENCE_EXEC_MAX == CTL_NAME_MAX, "an exec's name fits both");
-    /* One of our own threads, for a client (file_ops.h). */
+    /* One of our own threads that works for a client (file_ops.h). */
     if (pid > 0 && syscall(SYS_tgkill, getpid(), pid, 0) == 0)
         snprintf(out, FENCE_EXEC_MAX, "%s", FENCE_SERVER_FILE_OP);
     else
@@ -318,7 +318,7 @@ void fence_server_free(struct fence_server *fence_server)
         pthread_join(fence_server->thread, NULL);
     }
     fence_free(fence_server->fence);
-    fence_server_deliver_denials(fence_server, true); /* those of the last moments: the fence has told all when it is gone */
+    fence_server_deliver_denials(fence_server, true); /* the last ones: the fence reports no more once it is freed */
     if (fence_server->wake_fd >= 0)
         close(fence_server->wake_fd);
     pthread_mutex_destroy(&fence_server->lock);

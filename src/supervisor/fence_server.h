@@ -1,5 +1,5 @@
 /*
- * The fence of the sandbox, served by threads of its own, and the mailbox through which it reports refusals to the main thread.
+ * Runs the sandbox's fence in threads of its own, and queues its refusals for the main thread.
  */
 #pragma once
 
@@ -13,16 +13,16 @@
 #include "supervisor/reactor.h"
 #include "wire/sandbox_spec.h"
 
-/* In the delta's diary, in the place of an exec: a client changed the file, not a command. No exec can be called so. */
+/* Appears in the delta's change log instead of an exec's name when a client changed the file. No exec can have this name. */
 #define FENCE_SERVER_FILE_OP "@file"
 
 struct fence_server;
 
-/* Called in the main thread when the fence has stopped without being asked to. */
+/* Called in the main thread when the fence has stopped unexpectedly. */
 typedef void (*fence_server_fn)(int r, void *cookie);
 
 struct fence_server_config {
-    const char *dir_path; /* the sandbox's directory: its delta is in it */
+    const char *dir_path; /* the sandbox's directory, which contains its delta */
     const char *mount_point;
     const struct sandbox_spec *spec;
     int base_fd; /* as in struct sandbox */
@@ -35,28 +35,28 @@ struct fence_server_config {
     void *cookie;
 };
 
-/* Mounted and serving when it returns. All but strings and `spec` must outlive it. */
+/* The fence is mounted and serving when this returns. Everything in the config except strings and `spec` must outlive it. */
 int fence_server_start(const struct fence_server_config *config, struct fence_server **ret, struct err *err);
 
-/* Unmounts and waits for the threads. Everything acknowledged is in the delta before and after. */
+/* Unmounts and joins the threads. Acknowledged writes are in the delta before and after. */
 void fence_server_free(struct fence_server *fence_server);
 DEFINE_AUTOPTR(fence_server, fence_server_free);
 
 struct fence *fence_server_fence(struct fence_server *fence_server);
 
-/* What the delta may hold. */
+/* How much the delta may hold. */
 struct fence_server_limits {
     uint64_t bytes, files;
 };
 
-/* As the spec says, or the defaults (limit_default.h); `dir_path` as in struct fence_server_config. */
+/* Chooses the limits of the spec, or the defaults (limit_default.h). `dir_path` as in struct fence_server_config. */
 void fence_server_choose_limits(const struct sandbox_spec *spec, const char *dir_path, struct fence_server_limits *ret);
-/* Those that it is held to. */
+/* The limits in force. */
 struct fence_server_limits fence_server_limits(const struct fence_server *fence_server);
 
-/* The rules of a spec, checked one by one. */
+/* Adds the rules of a spec to `rules` and checks each. */
 struct rule_list;
 int fence_server_rules(const struct sandbox_spec *spec, struct rule_list *rules, struct err *err);
 
-/* The rules of a spec, compiled for its base; `base_fd` as in struct sandbox. */
+/* Compiles the rules of a spec for its base; `base_fd` as in struct sandbox. */
 int fence_server_compile(const struct sandbox_spec *spec, int base_fd, struct ruleset **ret, struct err *err);

@@ -20,7 +20,7 @@
 #define COPY_BYTES 65536
 #define OPEN_TURNS_MAX 16
 
-/* Also no mount on the way: what else was mounted into the workspace is the host's. */
+/* Does not cross mounts either: anything else mounted in the workspace belongs to the host. */
 static int open_in(int dir, const char *path, int flags, mode_t mode)
 {
     struct open_how how = { .flags = (uint64_t) (flags | O_CLOEXEC | O_NOFOLLOW), .mode = flags & O_CREAT ? mode : 0 };
@@ -33,7 +33,7 @@ static int open_in(int dir, const char *path, int flags, mode_t mode)
     return fd < 0 ? -errno : (int) fd;
 }
 
-/* Where the last name of the path is to be found. -EINVAL for a path that has none. */
+/* Opens the directory of the path's last name. -EINVAL for a path without one. */
 static int open_parent(int root, const char *path, int *ret_fd, const char **ret_name)
 {
     const char *slash = strrchr(path, '/');
@@ -64,7 +64,7 @@ int file_op_open_root(const char *mount_point, bool is_plain)
     return fs.f_type == FUSE_SUPER_MAGIC ? steal_fd(&fd) : -ENOTCONN;
 }
 
-/* Changing the user for files takes the rights to ignore modes with it. Of this thread alone. */
+/* Changing the fsuid also drops the capabilities to ignore file modes, for this thread only. */
 int file_op_become(uid_t uid, gid_t gid)
 {
     setfsgid(gid);
@@ -107,13 +107,13 @@ int file_op_stat(int root, const char *path, char target[CTL_PATH_MAX], struct c
     n = readlinkat(fd, "", target, CTL_PATH_MAX - 1);
     if (n < 0 && errno != EACCES)
         return -errno;
-    target[n < 0 ? 0 : n] = 0; /* of one that may only be seen it is not told */
+    target[n < 0 ? 0 : n] = 0; /* a symlink that may only be seen keeps its target secret */
     ret->text = target;
     return 0;
 }
 
 struct file_op_names {
-    char **items; /* owned, each too */
+    char **items; /* owned, with its strings */
     size_t count, cap;
 };
 
@@ -152,7 +152,7 @@ static int read_names(int take_fd, const char *after, struct file_op_names *name
     return r;
 }
 
-/* What is on another file system was mounted there by the host, and is only named. */
+/* An entry on another file system was mounted there by the host: only its name is reported. */
 static bool describe_name(int dir, dev_t dev, const char *name, struct ctl_file *ret)
 {
     struct stat st;
@@ -190,7 +190,7 @@ int file_op_list(int root, const char *path, const char *after, uint8_t *buf, st
     return r;
 }
 
-/* Opening something else may wait, or act. */
+/* Opening any other file may block or have side effects. */
 static int require_regular(int take_fd, struct stat *ret)
 {
     int r = fstat(take_fd, ret) < 0 ? -errno : S_ISDIR(ret->st_mode) ? -EISDIR : S_ISREG(ret->st_mode) ? 0 : -EINVAL;
@@ -223,7 +223,7 @@ static int make_parents(int root, const char *path)
     return 0;
 }
 
-/* Whether it was there is to be known for certain, and both the agent and others may make and remove it meanwhile. */
+/* The caller must know whether it created the file, while the agent and others may create and remove it concurrently. */
 static int open_or_make(int root, const char *path, bool is_exclusive, mode_t mode, bool *ret_is_new)
 {
     const int flags = O_WRONLY | O_NONBLOCK | O_NOCTTY;
@@ -235,7 +235,7 @@ static int open_or_make(int root, const char *path, bool is_exclusive, mode_t mo
         if (fd == -EEXIST && !is_exclusive)
             fd = open_in(root, path, flags, 0);
     }
-    return fd == -ENXIO ? -EINVAL : fd; /* a FIFO that nobody reads */
+    return fd == -ENXIO ? -EINVAL : fd; /* a FIFO without a reader */
 }
 
 int file_op_create(int root, const char *path, uint32_t flags, mode_t mode, uint64_t size)
@@ -248,7 +248,7 @@ int file_op_create(int root, const char *path, uint32_t flags, mode_t mode, uint
         return r;
     fd = open_or_make(root, path, flags & CTL_FILE_EXCLUSIVE, mode, &is_new);
     fd = fd < 0 ? fd : require_regular(fd, &st);
-    /* A file system that reserves nothing finds out when it is written to. */
+    /* A file system without fallocate() reports a lack of space when the file is written. */
     if (fd < 0 || size == 0 || fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, (off_t) size) == 0 || errno == EOPNOTSUPP)
         return fd;
     r = -errno;
@@ -347,7 +347,7 @@ int file_op_rename(int root, const char *path, const char *new_path, uint32_t fl
     return renameat2(from, name, to, new_name, flags & CTL_FILE_EXCLUSIVE ? RENAME_NOREPLACE : 0) < 0 ? -errno : 0;
 }
 
-/* A regular file is always ready, which poll() says. */
+/* poll() reports regular files as always ready. */
 static int wait_for(int fd, short events, int cancel_fd)
 {
     struct pollfd fds[2] = { { fd, events, 0 }, { cancel_fd, POLLIN, 0 } };

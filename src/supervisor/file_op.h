@@ -1,9 +1,9 @@
 /*
- * Operations on files beneath the root of a mount, for who may wait: the mount is the sandbox's own, so its rules hold, and what is
- * asked of it may take as long as the fence takes.
+ * Blocking file operations beneath the root of a mount. The mount is the sandbox's own, so its rules apply, and an operation
+ * takes as long as the fence takes.
  *
- * A path never leaves the root's file system, and no symlink is followed: an agent may exchange anything for anything meanwhile. What
- * is no regular file or directory is told of, not opened. All return 0 or a negative errno.
+ * A path never leaves the root's file system, and no symlink is followed, because an agent may exchange any file for any other
+ * meanwhile. Only regular files and directories are opened. All functions return 0 or a negative errno.
  */
 #pragma once
 
@@ -14,32 +14,32 @@
 
 #include "wire/ctl_proto.h"
 
-#define FILE_OP_DEPTH_MAX 200     /* of what is removed */
-#define FILE_OP_NAMES_MAX 1000000 /* in a directory that is listed; -E2BIG */
+#define FILE_OP_DEPTH_MAX 200     /* for removing */
+#define FILE_OP_NAMES_MAX 1000000 /* of a directory to list; more: -E2BIG */
 
-/* The root of what is mounted there, a fence unless it `is_plain`, or -ENOTCONN: never the directory below it. */
+/* Opens the root of the mount: a fence's unless `is_plain`. -ENOTCONN if nothing is mounted; never the directory below. */
 int file_op_open_root(const char *mount_point, bool is_plain);
 
-/* From here on this thread is the sandbox's user for all it does with files, without the rights of ours. */
+/* From now on this thread accesses files as the sandbox's user, without our privileges. */
 int file_op_become(uid_t uid, gid_t gid);
 
-/* `target` is filled for a symlink, and lent by `ret`. */
+/* For a symlink, fills `target`, which `ret` borrows. */
 int file_op_stat(int root, const char *path, char target[CTL_PATH_MAX], struct ctl_file *ret);
 
-/* Names behind `after`, as many as fit into `buf` of CTL_LISTING_BYTES_MAX, which `ret` borrows. */
+/* Lists the names after `after`, as many as fit into `buf` of CTL_LISTING_BYTES_MAX, which `ret` borrows. */
 int file_op_list(int root, const char *path, const char *after, uint8_t *buf, struct ctl_listing *ret);
 
-/* A regular file to read from: the descriptor. */
+/* Opens a regular file for reading and returns the descriptor. */
 int file_op_open(int root, const char *path, struct ctl_file *ret);
 
-/* A regular file to write `size` bytes to, which there is room for: when there is none, nothing has changed. What it had is in it still,
- * and is to be overwritten from the beginning and cut at the end. */
+/* Opens or creates a regular file for writing `size` bytes, and reserves the space. If that fails, nothing has changed. The
+ * file still has its old content: the caller overwrites it from the beginning and truncates it at the end. */
 int file_op_create(int root, const char *path, uint32_t flags, mode_t mode, uint64_t size);
 
 int file_op_mkdir(int root, const char *path, uint32_t flags, mode_t mode);
 int file_op_remove(int root, const char *path, uint32_t flags);
-/* As rename(2); -EEXIST with CTL_FILE_EXCLUSIVE. Nothing is made when there is nothing at `path`. */
+/* Like rename(2); -EEXIST with CTL_FILE_EXCLUSIVE. Creates no parents if `path` does not exist. */
 int file_op_rename(int root, const char *path, const char *new_path, uint32_t flags);
 
-/* Up to `size` bytes; pipes at either end are waited for until `cancel_fd` is readable: -ECANCELED. How many there were. */
+/* Copies up to `size` bytes and returns how many. Waits for pipes at either end until `cancel_fd` is readable: -ECANCELED. */
 int64_t file_op_copy(int from, int to, uint64_t size, int cancel_fd);

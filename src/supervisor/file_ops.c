@@ -19,34 +19,34 @@
 #define AT_ONCE_MAX 16
 #define WAITING_MAX 256
 
-/* All but what the thread writes is the main thread's. */
+/* Owned by the main thread, except what the job's thread writes. */
 struct file_job {
     struct file_job *next;
     struct sandbox *sandbox;
     struct client *client; /* borrowed; NULL: gone */
     uint64_t tag;
-    bool is_running, is_reported; /* told: the FILE of a READ was sent */
+    bool is_running, is_reported; /* is_reported: the FILE reply of a READ was sent */
     pthread_t thread;
 
-    /* const for the thread, but for what it fills */
+    /* The thread may read these, and fills the results. */
     struct ctl_file_request request; /* path and after are owned below */
     char *path, *after;
-    int content_fd; /* owned: of a WRITE */
-    int cancel_fd;  /* owned: readable when it is to end */
+    int content_fd; /* owned: content of a WRITE */
+    int cancel_fd;  /* owned: readable when the job is cancelled */
     struct ctl_file file;
     struct ctl_listing listing;
     char target[CTL_PATH_MAX];
-    uint8_t *names; /* owned: of a LIST */
+    uint8_t *names; /* owned: buffer of a LIST */
     struct err err;
     int r;
 
-    int pipe_fd;             /* owned: of a READ, for the client; set before has_opened */
-    _Atomic bool has_opened; /* pipe_fd and file are there */
-    _Atomic bool has_ended;  /* all is there */
+    int pipe_fd;             /* owned: the client's end for a READ; set before has_opened */
+    _Atomic bool has_opened; /* pipe_fd and file are set */
+    _Atomic bool has_ended;  /* all results are set */
 };
 
 struct file_ops {
-    struct file_job *jobs; /* owned, in their order */
+    struct file_job *jobs; /* owned, in order of arrival */
     unsigned count, running;
     int wake_fd; /* owned */
     struct watch watch;
@@ -65,8 +65,6 @@ static void job_free(struct file_job *job)
     free(job->names);
     free(job);
 }
-
-/* ---- in the thread ---- */
 
 static void file_ops_wake(const struct file_ops *ops)
 {
@@ -92,7 +90,7 @@ static int do_read(struct file_job *job, int root)
         return -errno;
     to = ends[1];
     job->pipe_fd = ends[0];
-    /* Ours never waits; the other end is the client's to choose. */
+    /* Our end never blocks; the client chooses for the other end. */
     if (fcntl(to, F_SETFL, O_NONBLOCK) < 0)
         return -errno;
     job->has_opened = true;
@@ -101,7 +99,7 @@ static int do_read(struct file_job *job, int root)
     return n < 0 ? (int) n : 0;
 }
 
-/* What comes slowly, or not to its end, is not seen by the sandbox: it is gathered first. */
+/* Collects the content first, so that the sandbox never sees a slow or incomplete upload. */
 static int file_ops_receive_content(struct file_job *job, int *ret_fd)
 {
     autofd int ring = -1;
@@ -169,7 +167,7 @@ static int file_ops_perform(struct file_job *job, int root, int content)
     return -EINVAL;
 }
 
-/* Ours is the root of the mount and the place for what comes; all else is done as the sandbox's user. */
+/* We open the mount's root and receive the content with our own rights; everything else happens as the sandbox's user. */
 static int file_ops_run_job(struct file_job *job)
 {
     const struct identity *user = &job->sandbox->identity;
@@ -184,7 +182,7 @@ static int file_ops_run_job(struct file_job *job)
         r = file_op_become(user->uid, user->gid);
     if (r < 0)
         return r;
-    /* A fence has its gate. */
+    /* A fence has its own gate. */
     if (plain && changes)
         plain_change_begin(plain);
     r = file_ops_perform(job, root, content);
@@ -212,8 +210,6 @@ static void *file_ops_thread(void *cookie)
     file_ops_wake(ops);
     return NULL;
 }
-
-/* ---- answers ---- */
 
 static void report_opened(struct file_job *job)
 {
@@ -245,8 +241,6 @@ static void file_ops_reply(struct file_job *job)
     }
     client_reply(job->client, &reply, -1);
 }
-
-/* ---- a few at a time ---- */
 
 static void file_ops_reject(struct client *client, uint64_t tag, enum err_code code, const char *why)
 {

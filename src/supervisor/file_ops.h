@@ -1,9 +1,9 @@
 /*
- * Operations on the sandbox's files for clients (FILE of wire/ctl_proto.h), each in a thread beside the reactor, a few at a time: any
- * of them may wait for the fence, and that for a hold.
+ * File operations for clients (FILE of wire/ctl_proto.h). Each runs in a thread, a few at a time, because any of them may wait
+ * for the fence, and the fence for a quiesce.
  *
- * Content goes through pipes, never as a descriptor of the mount: who reads from that waits for as long as the fence does,
- * and cannot even be killed meanwhile.
+ * Content goes through pipes, never as a descriptor of the mount: a process that reads from such a descriptor would wait as
+ * long as the fence does, and could not even be killed meanwhile.
  */
 #pragma once
 
@@ -15,8 +15,9 @@ struct sandbox;
 /* Answers later. */
 void file_ops_request(struct sandbox *sandbox, struct client *client, const struct ctl_request *request, struct frame *frame);
 
-/* The client is going: nobody is answered, and what it waits for to be copied is not copied any more. */
+/* The client goes: it gets no answers, and copying for it is cancelled. */
 void file_ops_lose_client(struct sandbox *sandbox, const struct client *client);
 
-/* Ends all and waits for that. From the reactor, before the fence goes and when nobody holds it. */
+/* Cancels all operations and waits for them. Call it from the reactor, before the fence is freed and while nothing quiesces
+ * it. */
 void file_ops_stop(struct sandbox *sandbox);

@@ -10,10 +10,10 @@
 #include "base/cleanup.h"
 #include "base/mem.h"
 
-/* A request that waits. */
+/* A queued request. */
 struct init_link_request {
     struct init_link_request *next;
-    struct frame frame; /* its payload and descriptors are owned here */
+    struct frame frame; /* its payload and descriptors are owned */
     char payload[];
 };
 
@@ -45,7 +45,7 @@ static int init_link_request_new(const struct frame *frame, struct init_link_req
     return 0;
 }
 
-/* Sends it, or keeps it until init listens. A KILL that is lost would be a command that never ends. */
+/* Sends the request, or queues it until init reads. A lost KILL would mean a command that never ends. */
 static int send_request(struct init_link *link, const struct frame *frame, unsigned queue_max)
 {
     struct init_link_request *parcel = NULL;
@@ -75,7 +75,7 @@ static void drop_first(struct init_link *link)
     init_link_request_free(parcel);
 }
 
-/* A link that is broken is noticed by whoever reads from it. */
+/* Ignores a broken link; the reader notices it. */
 static void send_queue(struct init_link *link)
 {
     while (link->queue) {
@@ -135,7 +135,7 @@ static void handle_pty(struct task *task, struct frame *frame)
     task->ops->spawned(task, frame_take_fd(frame, 0));
 }
 
-/* An agent can kill the process of init's that keeps a task before that has said what it should. */
+/* An agent can kill the reaper of a task before it has reported. */
 static void handle_early_end(struct task *task)
 {
     task->phase = TASK_GONE;
@@ -188,7 +188,7 @@ static void handle_report(struct init_link *link, const struct init_report *repo
         handle_gone(task);
 }
 
-/* A bounded number at a time: an init that never stops talking must not keep us from everybody else. */
+/* Bounded per turn: an init that never stops sending must not starve the others. */
 #define REPORTS_PER_TURN 64
 
 static void on_readable(uint32_t events, void *cookie)
@@ -247,7 +247,7 @@ void init_link_shut_down(struct init_link *link)
         frame_send(link->fd, &frame, FRAME_NOWAIT);
 }
 
-/* The lower of the sandbox's and the task's own. */
+/* Uses the lower of the sandbox's limit and the task's own. */
 static void add_nproc(struct init_spawn *spawn, uint32_t most)
 {
     struct init_rlimit limit = { RLIMIT_NPROC, most, most };

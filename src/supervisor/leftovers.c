@@ -24,8 +24,8 @@
 #define MOUNTS_MAX 16
 #define LEFTOVERS_SWEEPER "af-sweeper"
 
-/* What is of another home may be anybody's. Of this one: a sandbox that has no supervisor has no use for it, nor has one that is
- * gone, for it went under its lock. */
+/* A cgroup of another state directory may be in use. One of this directory is unused if its sandbox has no supervisor, or
+ * does not exist any more, because a sandbox is deleted under its lock. */
 static bool is_in_use(const char *cgroup, void *cookie)
 {
     const char *home = cookie;
@@ -47,7 +47,8 @@ void leftovers_unmount(const char *dir_path)
         log_info("removed a mount that was left behind", LOG_STR("path", path));
 }
 
-/* A sandbox of this home whose supervisor is gone. What is not mounted here, in our namespace, is not there to be unmounted. */
+/* Unmounts the fence of a sandbox of this state directory whose supervisor is gone. Mounts in other namespaces are invisible
+ * here. */
 static void sweep_mount(const char *home, const char *name)
 {
     autofree char *path = xprintf("%s/%s", home, name), *lock = xprintf("%s/lock", path);
@@ -57,8 +58,8 @@ static void sweep_mount(const char *home, const char *name)
         leftovers_unmount(path);
 }
 
-/* "36 31 0:33 / /home/x/mnt rw - fuse.agentfense agentfense rw": only those that are mounted are looked at. Names have no character
- * that would be written otherwise there; a home that has is swept by none but its own sandboxes. */
+/* Parses lines like "36 31 0:33 / /home/x/mnt rw - fuse.agentfense agentfense rw". The kernel escapes some characters in
+ * them, but sandbox names contain none. If the state directory's path does, only its own sandboxes clean up. */
 static void sweep_mounts(const char *home)
 {
     autofile FILE *mounts = fopen("/proc/self/mountinfo", "re");
@@ -120,7 +121,7 @@ void leftovers_sweep(const char *dir_path)
     pthread_attr_destroy(&attr);
 }
 
-/* Reading of all processes takes longer than most of a short sandbox's end, and who started it waits for our process. */
+/* Reading all of /proc takes longer than the rest of a short sandbox's end, and our starter waits for our process. */
 void leftovers_sweep_detached(const char *dir_path)
 {
     autofree char *home = home_of(dir_path);
@@ -128,7 +129,7 @@ void leftovers_sweep_detached(const char *dir_path)
     if (fork() != 0)
         return;
     close_range(STDERR_FILENO + 1, ~0U, 0);
-    prctl(PR_SET_NAME, LEFTOVERS_SWEEPER); /* whoever counts supervisors must not count us */
+    prctl(PR_SET_NAME, LEFTOVERS_SWEEPER); /* scripts that count supervisors must not count this process */
     sweep_home(home);
     coverage_save();
     _exit(0);

@@ -1,16 +1,17 @@
 /*
- * What supervisors that were killed have left behind: processes of a bwrap killed at the worst moment, cgroups of sandboxes
- * that do not run, and on the host the mounts of those that were containers. Swept when a sandbox has started, and by those that end
- * sooner than that: so the next start of any sandbox ends it, however short that one is. Nobody waits for it. Containers
- * themselves are swept by agentfense-container, which can talk to an engine.
+ * Cleans up after supervisors that were killed: processes of a bwrap that was killed at the worst moment, cgroups of sandboxes
+ * that do not run, and on the host the mounts of containers. A sandbox sweeps some time after its start, or at its end if that
+ * comes first, so even short sandboxes clean up. Nothing waits for it. agentfense-container sweeps containers, because only it
+ * can talk to an engine.
  */
 #pragma once
 
-/* `dir_path` is the directory of our sandbox; those of the others lie beside it. */
-void leftovers_sweep(const char *dir_path); /* by a thread */
+/* `dir_path` is our sandbox's directory; the other sandboxes' directories are beside it. */
+void leftovers_sweep(const char *dir_path); /* in a thread */
 
-/* By a process of its own that holds nothing of ours, for who is about to end. */
+/* Sweeps in a child process that holds none of our resources, for a supervisor that is about to exit. */
 void leftovers_sweep_detached(const char *dir_path);
 
-/* Whatever is mounted at the mount point in a sandbox's directory. Its lock is held, so nobody serves it. */
+/* Unmounts everything from the mount point in a sandbox's directory. The caller holds the sandbox's lock, so no supervisor
+ * serves it. */
 void leftovers_unmount(const char *dir_path);

@@ -1,20 +1,21 @@
 /*
- * What a sandbox may use where nobody said: the one place for these numbers; docs/run.md has them as a table.
+ * The default limits of a sandbox, all in one place; docs/run.md has them as a table.
  *
- * A limit that was asked for and cannot be enforced is refused. One of these that cannot be enforced does not hold: 'agentfense inspect',
- * 'agentfense ls --json' and 'agentfense doctor' say so.
+ * A requested limit that cannot be enforced is refused. A default limit that cannot be enforced does not apply: 'agentfense
+ * inspect', 'agentfense ls --json' and 'agentfense doctor' report that.
  */
 #pragma once
 
 #include <stdint.h>
 
-/* Bytes of changes: 64 GiB, or half of the file system that holds them where that is less. */
+/* Bytes of changes: 64 GiB, or half of their file system if that is less. */
 uint64_t limit_default_disk(const char *dir_path);
 
-/* Names in the delta: a million; one for each 8 KiB of a disk limit, and for each 512 bytes of a memory limit that was asked for (0: none was),
- * but never less than 16384. Each takes room on the disk that its bytes do not show, and some hundred bytes of the supervisor, which no limit of
- * the sandbox's memory holds: so the supervisor of one with 64 MiB does not need more than the sandbox. */
+/* Names in the delta: a million, or fewer if there is a limit: one for each 8 KiB of a disk limit and for each 512 bytes of
+ * a requested memory limit (0: none), but at least 16384. Each name takes disk space beyond its bytes, and some hundred
+ * bytes of the supervisor's memory, which the sandbox's memory limit does not cover. This way the supervisor of a sandbox
+ * with 64 MiB needs no more than the sandbox itself. */
 uint64_t limit_default_files(uint64_t disk_bytes, uint64_t memory_bytes);
 
-/* Three quarters of the machine's memory. 0: not known. */
+/* Three quarters of the machine's memory. 0: unknown. */
 uint64_t limit_default_memory(void);

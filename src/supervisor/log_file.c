@@ -41,8 +41,8 @@ static uint64_t log_file_newest_start(const struct log_file *log)
     return log->starts[log->count - 1];
 }
 
-/* The next file first, then the oldest goes: whoever reads finds no gap that was not there. Where none can be made the old one
- * is not written further: the bound holds. */
+/* Creates the next file before it deletes the oldest, so that a reader sees no false gap. If that fails, writes no more to
+ * the old file, which keeps its size bound. */
 static int log_file_rotate(struct log_file *log)
 {
     char name[PROCESS_LOG_NAME_MAX];

@@ -1,19 +1,19 @@
 /*
- * agentfense-supervisor: one process for one sandbox, for as long as it runs.
+ * agentfense-supervisor: one process for one sandbox, as long as it runs.
  *
  *     agentfense-supervisor [--owner-fd N | --report-fd N] [--base-fd N] DIR
  *     agentfense-supervisor --try DIR
  *
- * The second tries what drivers need, in DIR: supervisor/trial.h. The first is for a sandbox:
- * DIR is the sandbox's directory (wire/sandbox_spec.h), its control socket is DIR/ctl (wire/ctl_proto.h). With either option that
- * inherited socket is a control connection too, on which also is told why nothing came of the sandbox. When the owner's ends
- * the sandbox does; otherwise it lives until it is told to stop or SIGTERM comes. Whatever kills this process ends everything that runs in the sandbox; what was written is in DIR/delta,
- * and starting again goes on from there.
+ * The second form tries in DIR what the drivers need: supervisor/trial.h. The first form runs a sandbox. DIR is the sandbox's
+ * directory (wire/sandbox_spec.h), and DIR/ctl its control socket (wire/ctl_proto.h). --owner-fd and --report-fd are an
+ * inherited socket that serves as a control connection too, and on which a failure to start is reported. When the owner's
+ * connection ends, the sandbox ends; otherwise it runs until a STOP request or SIGTERM. If this process is killed, everything
+ * in the sandbox ends with it; acknowledged writes are in DIR/delta, and the next start continues with them.
  *
- * --base-fd is the directory that the sandbox is over, open: who started us has checked that very directory, and a name may lead to
- * another one by now.
+ * --base-fd is the open directory that the sandbox is over. Our starter has checked that very directory, while its name may
+ * lead elsewhere by now.
  *
- * Exits with 0 when the sandbox was stopped, 1 when it failed, 2 for a bad call.
+ * Exits with 0 if the sandbox was stopped, 1 if it failed, 2 for wrong arguments.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -51,7 +51,7 @@
 #define LOG_BYTES_MAX (1 << 20)
 #define TERM_GRACE_MS 5000
 
-/* Descriptors from whoever started us; -1: none. */
+/* Descriptors from our starter; -1: none. */
 struct inherited {
     int parent_fd, base_fd;
     bool is_owner;
@@ -65,8 +65,8 @@ static int supervisor_usage(void)
     return 2;
 }
 
-/* One supervisor for one sandbox. The lock ends with us, however we end. Somebody who only asks whether it is held takes it for
- * a moment, so one refusal means nothing. */
+/* Allows one supervisor per sandbox. The kernel releases the lock however we end. Processes that only test the lock hold it
+ * for a moment, so we try several times. */
 static int lock_dir(int dir_fd, int *ret_fd, struct err *err)
 {
     autofd int fd = openat(dir_fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -83,7 +83,7 @@ static int lock_dir(int dir_fd, int *ret_fd, struct err *err)
     return err_set(err, ERR_FAILED_PRECONDITION, -EBUSY, "the sandbox is running already");
 }
 
-/* From here on nobody reads our standard error; what an earlier supervisor said is kept as long as it is not much. */
+/* From here on nobody reads our standard error. The messages of earlier supervisors are kept up to a limit. */
 static void open_log(int dir_fd)
 {
     autofd int fd = openat(dir_fd, "log", O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -96,7 +96,7 @@ static void open_log(int dir_fd)
     dup2(fd, STDERR_FILENO);
 }
 
-/* Orphans of the sandbox come to us. Its own first process is waited for by the runtime. */
+/* We inherit the sandbox's orphans. The runtime waits for its first process. */
 static void supervisor_reap_orphans(const struct sandbox *sandbox)
 {
     for (;;) {
@@ -182,7 +182,7 @@ static int supervisor_run(const char *dir_path, const struct inherited *from, st
     return r < 0 ? err_errno(err, r, "serving the sandbox") : 0;
 }
 
-/* It failed before there was a sandbox to say so: who started us hears it all the same, instead of reading it in the log. */
+/* Reports a failure that precedes the sandbox to our starter, instead of only logging it. */
 static bool report_to_parent(int fd, const struct err *err)
 {
     struct ctl_reply reply = { .type = CTL_REPLY_STATE, .state = { .state = CTL_STATE_FAILED, .code = err->code } };
@@ -202,7 +202,7 @@ static int parse_fd(const char *text)
     return *text && !*end && n > 2 && n < INT_MAX && fd_cloexec((int) n, true) == 0 ? (int) n : -1;
 }
 
-/* Not by exit(): a sweep may be at work. */
+/* Not with exit(): a sweeping thread may still run. */
 static _Noreturn void supervisor_exit(int code)
 {
     sanitized_find_leaks();

@@ -14,7 +14,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 
-/* A sandbox may have this part of what its owner may have. */
+/* A sandbox may use one part in this many of its owner's inotify limits. */
 #define INOTIFY_SHARE 4
 
 static int write_file(const char *path, const char *text)
@@ -24,7 +24,7 @@ static int write_file(const char *path, const char *text)
     return fd < 0 ? -errno : fd_write_full(fd, text, strlen(text));
 }
 
-/* One id each, mapped to itself: all that may be done without help. */
+/* Maps one uid and one gid to themselves, which needs no privilege. */
 static int map_ids(uid_t uid, gid_t gid)
 {
     char line[64];
@@ -40,9 +40,9 @@ static int map_ids(uid_t uid, gid_t gid)
     return write_file("/proc/self/gid_map", line);
 }
 
-/* A sandbox of an ordinary user has its owner's uid on the host, and the kernel counts inotify for the uid. In a namespace of our own a lower limit
- * counts as well, for all that is in it: a share is ours and the agent's, the rest stays the owner's. Where /proc/sys cannot be written, as in
- * some containers, there is no such limit. */
+/* A sandbox of an ordinary user has its owner's uid on the host, and the kernel counts inotify per uid. In our own user
+ * namespace a lower limit applies as well, to everything in it: we and the agent get a share, and the rest remains for the
+ * owner. Where /proc/sys is read-only, as in some containers, there is no such limit. */
 static void limit_inotify(void)
 {
     static const char *const limits[][2] = {
@@ -78,7 +78,7 @@ int namespace_enter(struct err *err)
         return err_errno(err, r, "mapping our user into a namespace");
     if (uid != 0)
         limit_inotify();
-    /* What the host mounts later is seen here; what is mounted here is not seen there. */
+    /* Later mounts of the host appear here; our mounts do not appear on the host. */
     if (mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0)
         return err_errno(err, -errno, "closing the mount namespace towards the host");
     return 0;

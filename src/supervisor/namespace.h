@@ -1,8 +1,9 @@
 /*
- * The supervisor's own mount namespace, in which the fence is mounted. It ends with the last process in it, so whatever is
- * killed, no mount is left on the host.
+ * The supervisor's own mount namespace, in which the fence is mounted. The namespace ends with its last process, so no mount is
+ * left on the host, whatever is killed.
  *
- * Without root it comes with a user namespace in which we are who we were, but may mount. To be called before the first thread.
+ * Without root it comes with a user namespace in which we keep our ids, but may mount. Call it before the first thread is
+ * created.
  */
 #pragma once
 

@@ -19,7 +19,7 @@
 #define LOCK_TRIES 200
 #define LOCK_WAIT_US 10000
 
-/* The C library's sys/mount.h and the kernel's linux/mount.h do not get along everywhere: system calls by number. */
+/* Raw system calls: the C library's sys/mount.h conflicts with the kernel's linux/mount.h on some systems. */
 static int config_string(int fd, const char *key, const char *value)
 {
     return syscall(SYS_fsconfig, fd, FSCONFIG_SET_STRING, key, value, 0) < 0 ? -errno : 0;
@@ -32,11 +32,11 @@ static int mount_layers(const struct overlay_config *config, struct err *err)
     if (mkdir(config->lower_point, 0700) < 0 && errno != EEXIST)
         return err_errno(err, -errno, "'%s'", config->lower_point);
     r = bind_fd_as(config->base_fd, config->base_path, config->lower_point, config->uid, config->gid, MOUNT_ATTR_RDONLY, err);
-    /* Upper and work directory must be reached by one mount. */
+    /* The upper and the work directory must be on the same mount. */
     return r < 0 ? r : bind_as(config->delta_path, config->delta_path, config->uid, config->gid, 0, err);
 }
 
-/* Paths by one key each: nothing in them means anything. Kernels before 6.8 have only the key whose value is a list. */
+/* One key per path, so that no character in a path is special. Kernels before 6.8 have only the key that takes a list. */
 static int mount_overlay(const struct overlay_config *config, struct err *err)
 {
     autofree char *upper = xprintf("%s/data", config->delta_path), *work = xprintf("%s/work", config->delta_path);
@@ -89,7 +89,7 @@ static void overlay_take_back_delta(const struct overlay_config *config, int loc
     close(lock_fd);
 }
 
-/* A child that is between its fork and its exec has a copy of every descriptor, of the lock's, too, for a moment. */
+/* Retries because a child between fork and exec briefly holds a copy of every descriptor, including the lock's. */
 static int lend_delta_with_retry(const struct overlay_config *config, int *ret_lock_fd, struct err *err)
 {
     struct fence_config delta = {

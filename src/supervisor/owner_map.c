@@ -16,7 +16,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 
-#define LAST_ID 4294967294u /* the number behind is no id */
+#define LAST_ID 4294967294u /* the next number is (uid_t) -1 */
 
 static void add_range(struct buf *map, uint64_t from, uint64_t to, uint64_t count)
 {
@@ -24,7 +24,7 @@ static void add_range(struct buf *map, uint64_t from, uint64_t to, uint64_t coun
         buf_addf(map, "%lu %lu %lu\n", (unsigned long) from, (unsigned long) to, (unsigned long) count);
 }
 
-/* All ids, with these two exchanged. */
+/* Maps all ids to themselves, except that these two are exchanged. */
 static void make_map(struct buf *map, uint64_t a, uint64_t b)
 {
     uint64_t low = a < b ? a : b, high = a < b ? b : a;
@@ -55,7 +55,8 @@ int owner_map_new(struct owner on_disk, struct owner shown)
 {
     char path[64];
     int r, fd = -1, status;
-    /* Whoever lives in it until it is taken hold of. It shares nothing and does nothing, so threads of ours do not matter to it. */
+    /* A child that keeps the namespace alive until we have opened it. It shares nothing with us and does nothing, so our
+     * threads do not matter. */
     pid_t pid = (pid_t) syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, NULL, NULL, NULL, NULL);
 
     if (pid < 0)

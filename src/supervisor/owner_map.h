@@ -1,6 +1,6 @@
 /*
- * A user namespace that says "what belongs to this owner shall belong to that one", for a mount that shows it so (MOUNT_ATTR_IDMAP).
- * The two change places; everybody else stays who they are.
+ * A user namespace for an idmapped mount (MOUNT_ATTR_IDMAP) that shows the files of one owner as another's. The two are
+ * exchanged; all other ids stay the same.
  */
 #pragma once
 
@@ -11,5 +11,5 @@ struct owner {
     gid_t gid;
 };
 
-/* A descriptor of it. -EPERM without root. */
+/* Returns a descriptor of the namespace. -EPERM without root. */
 int owner_map_new(struct owner on_disk, struct owner shown);

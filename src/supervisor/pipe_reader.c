@@ -7,7 +7,8 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 
-/* How often a drain reads: a pipe is not larger than this many chunks, so what was in it when we began is taken. */
+/* How often a drain reads. A pipe holds no more than this many chunks, so a drain reads everything that was in it at the
+ * start. */
 #define DRAIN_ROUNDS 32
 
 enum pipe_reader_read { PIPE_READER_MORE, PIPE_READER_EMPTY, PIPE_READER_FULL, PIPE_READER_END };
@@ -24,10 +25,10 @@ static enum pipe_reader_read read_once(struct pipe_reader *reader)
     return reader->sink(chunk, (size_t) n, reader->cookie) ? PIPE_READER_MORE : PIPE_READER_FULL;
 }
 
-/* May call back into whoever owns the reader, which may close it or be freed with it: nothing is touched afterwards. */
+/* May call the reader's owner, which may close or free the reader: the reader must not be used afterwards. */
 static void pipe_reader_on_outcome(struct pipe_reader *reader, enum pipe_reader_read outcome)
 {
-    /* A paused reader leaves the poll set altogether: a hang-up would be reported again and again. */
+    /* A paused reader leaves the poll set, because epoll would report a hang-up again and again. */
     if (outcome == PIPE_READER_FULL)
         watch_stop(&reader->watch);
     if (outcome != PIPE_READER_END)

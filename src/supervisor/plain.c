@@ -17,13 +17,13 @@
 #include "supervisor/sandbox.h"
 
 struct plain {
-    struct overlay_config overlay; /* its paths owned, but for the sandbox's own */
+    struct overlay_config overlay; /* its paths are owned, except the sandbox's */
     char *delta_path, *lower_point, *copy_path;
     bool is_overlay;
-    int lock_fd;    /* owned, of an overlayfs */
+    int lock_fd;    /* owned: the delta's lock, for overlayfs */
     int sandbox_fd; /* borrowed */
     struct sandbox *sandbox;
-    pthread_rwlock_t calm; /* for reading by clients' changes, for writing by who holds */
+    pthread_rwlock_t calm; /* read-locked by clients' changes, write-locked while quiesced */
 };
 
 bool plain_is_wanted(const struct sandbox *sandbox)
@@ -33,7 +33,7 @@ bool plain_is_wanted(const struct sandbox *sandbox)
     return driver && *driver && strcmp(driver, "fence") != 0;
 }
 
-/* What only the fence can hold is refused, never dropped. */
+/* Refuses settings that only the fence can enforce. */
 static int plain_check(const struct sandbox *sandbox, struct err *err)
 {
     const struct sandbox_spec *spec = sandbox->spec;
@@ -57,7 +57,7 @@ static int plain_check(const struct sandbox *sandbox, struct err *err)
 
 static int start_copy(struct sandbox *sandbox, struct plain *plain, struct err *err)
 {
-    /* It is copied before there is a delta, which says from then on what it was copied from. */
+    /* The copy precedes the delta, which records the origin of the copy. */
     int r = copy_delta_make(sandbox->dir_fd, sandbox->base_fd, err);
 
     plain->copy_path = xprintf("%s/" COPY_DELTA_WORKSPACE, sandbox->dir_path);
@@ -96,7 +96,7 @@ int plain_start(struct sandbox *sandbox, struct plain **ret, struct err *err)
     return r;
 }
 
-/* Whoever looks at the delta of a sandbox that does not run sees what was done. */
+/* Updates the delta, so that it shows the changes while the sandbox does not run. */
 static void end_copy(struct plain *plain)
 {
     struct err err = ERR_NONE;
@@ -120,8 +120,6 @@ void plain_free(struct plain *plain)
     pthread_rwlock_destroy(&plain->calm);
     free(plain);
 }
-
-/* ---- quiescing it ---- */
 
 int plain_quiesce(struct plain *plain, uint32_t wait_ms, struct err *err)
 {

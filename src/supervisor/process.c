@@ -14,10 +14,10 @@
 #include "supervisor/client.h"
 #include "supervisor/sandbox.h"
 
-/* How long killed processes may take to be gone before whoever asked is told that they are not. */
+/* How long killed processes may take to end before the waiting clients get an error. */
 #define KILL_WAIT_MS 5000
 
-/* Somebody who waits for the end. */
+/* A client that waits for the end. */
 struct process_waiter {
     struct process_waiter *next;
     struct client *client; /* borrowed */
@@ -48,8 +48,6 @@ static void notify_waiters(struct process *process, const struct err *err)
     }
 }
 
-/* ---- its beginning ---- */
-
 int process_choose_name(const char *wanted, char made[ID_TEXT_MAX], const char **ret, struct err *err)
 {
     if (!*wanted)
@@ -58,7 +56,7 @@ int process_choose_name(const char *wanted, char made[ID_TEXT_MAX], const char *
     return id_is_valid(PROCESS_ID_PREFIX, *ret) ? 0 : err_invalid(err, "'%s' is no name of a process", *ret);
 }
 
-/* One more is to come. */
+/* Keeps the number of records bounded: a new one is about to be added. */
 static void forget_oldest(struct sandbox *sandbox)
 {
     autodone(process_record_list) struct process_record_list list = { 0 };
@@ -149,8 +147,6 @@ void process_recover_all(struct sandbox *sandbox)
     }
 }
 
-/* ---- how it goes ---- */
-
 void process_note_started(struct process *process, uint32_t pid)
 {
     process->record.pid = pid;
@@ -206,8 +202,6 @@ void process_replay(const struct process *process, struct ring_buffer *ring)
         at += (uint64_t) n;
     }
 }
-
-/* ---- ending it ---- */
 
 static void at_ending(void *cookie)
 {

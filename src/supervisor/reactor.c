@@ -25,7 +25,7 @@ static int next_timeout_ms(const struct reactor *reactor)
     if (!reactor->timers)
         return -1;
     int64_t left = reactor->timers->due_ns - clock_now_ns();
-    /* Rounded up: one that is woken too early would spin for the rest. */
+    /* Rounds up: waking up too early would mean spinning for the rest. */
     int64_t ms = left <= 0 ? 0 : (left + CLOCK_NS_PER_MS - 1) / CLOCK_NS_PER_MS;
     return ms > INT_MAX ? INT_MAX : (int) ms;
 }

@@ -1,8 +1,8 @@
 /*
- * The supervisor's event loop: descriptors and points in time, each with a function to call. One thread.
+ * The supervisor's event loop, single-threaded: calls a function when a descriptor is ready or a time has come.
  *
- * A watch and a timer live inside whatever they are for, zeroed when idle. Any callback may remove or free any watch or timer,
- * its own included: what was removed is not called any more.
+ * A watch or timer is embedded in its owner and zeroed when idle. A callback may remove or free any watch or timer, including
+ * its own: removed ones are not called any more.
  */
 #pragma once
 
@@ -36,7 +36,7 @@ struct timer {
 struct reactor {
     int epoll_fd; /* owned */
     bool is_ending;
-    struct timer *timers; /* by time */
+    struct timer *timers; /* sorted by time */
     struct epoll_event ready[REACTOR_BATCH];
     int ready_count;
 };
@@ -44,15 +44,15 @@ struct reactor {
 int reactor_init(struct reactor *reactor);
 void reactor_done(struct reactor *reactor);
 
-/* Until reactor_end(). */
+/* Runs until reactor_end(). */
 int reactor_run(struct reactor *reactor);
 void reactor_end(struct reactor *reactor);
 
-/* `events` as of epoll, level-triggered; 0 waits for hang-ups only. The descriptor must stay open until watch_stop(). */
+/* `events` as for epoll, level-triggered; 0 waits for hang-ups only. The descriptor must stay open until watch_stop(). */
 int watch_start(struct watch *watch, struct reactor *reactor, int fd, uint32_t events, watch_fn fn, void *cookie);
 int watch_change(struct watch *watch, uint32_t events);
-void watch_stop(struct watch *watch); /* idle ones too */
+void watch_stop(struct watch *watch); /* may be idle */
 
-/* Once, in `delay_ms`; one that was set is set anew. */
+/* Calls `fn` once, in `delay_ms`. Restarts a timer that is running. */
 void timer_start(struct timer *timer, struct reactor *reactor, int64_t delay_ms, timer_fn fn, void *cookie);
 void timer_stop(struct timer *timer);

@@ -98,8 +98,8 @@ static void handle_kill(struct client *client, const struct ctl_request *request
         run->ops->kill(run, request->kill.signal, request->kill.scope);
 }
 
-/* For one that has ended meanwhile FINISHED is on its way. Where there is no terminal, or what was typed before is not taken yet, the
- * client does not keep to the protocol. */
+/* Input for a run that has ended is ignored, because its FINISHED is on the way. A client violates the protocol if it sends
+ * input to a run without a terminal, or before its last input was acknowledged. */
 static int handle_input(struct client *client, const struct ctl_request *request)
 {
     struct run *run = run_find_tag(client->sandbox, client, request->tag);
@@ -113,7 +113,7 @@ static void handle_resize(struct client *client, const struct ctl_request *reque
 {
     struct run *run = run_find_tag(client->sandbox, client, request->tag);
 
-    /* Without: the client holds the terminal's master and sets its size itself. */
+    /* Without the operation, the client holds the terminal's master and sets the size itself. */
     if (run && run->ops->resize)
         run->ops->resize(run, request->resize.rows, request->resize.cols);
 }
@@ -130,7 +130,7 @@ static int read_rules(int fd, struct buf *out)
 {
     struct stat st;
 
-    /* A regular file, which cannot make us wait: a memory file. */
+    /* Only a regular file, such as a memory file, cannot block us. */
     if (fstat(fd, &st) < 0)
         return -errno;
     if (!S_ISREG(st.st_mode) || lseek(fd, 0, SEEK_SET) < 0)
@@ -144,7 +144,7 @@ static void handle_rules(struct client *client, const struct ctl_request *reques
     struct err err = ERR_NONE;
     int r = read_rules(frame->fds[0], &bytes);
 
-    /* They would wait for the gate, in the thread that hears of the release. */
+    /* Setting rules would wait for the fence's gate in the thread that must read the RELEASE. */
     if (sandbox_quiesce_is_active(client->sandbox))
         r = err_set(&err, ERR_UNAVAILABLE, -EBUSY, "the sandbox's files are held still: try again");
     else if (r < 0)

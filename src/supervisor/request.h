@@ -1,5 +1,5 @@
 /*
- * What a client asks for, done.
+ * Executes the requests of clients.
  */
 #pragma once
 
@@ -7,5 +7,5 @@
 
 struct client;
 
-/* Answers it, or begins what will. Negative for a frame that is no request of ours; then the client is to be cut off. */
+/* Answers the request, or starts what will. Negative for an invalid frame: the caller disconnects the client. */
 int request_handle(struct client *client, struct frame *frame);

@@ -19,7 +19,7 @@
 #define OUR_ARCH AUDIT_ARCH_AARCH64
 #endif
 
-/* Newer than the headers of some distributions; the numbers are the same everywhere. */
+/* Some distributions' headers are older than these calls. The numbers are the same on all architectures. */
 #ifndef SYS_mount_setattr
 #define SYS_mount_setattr 442
 #endif
@@ -29,7 +29,7 @@
 
 #define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
 #define RETURN(action) BPF_STMT(BPF_RET | BPF_K, (action))
-/* Each its own pair, so that no jump has to count. */
+/* Each check is its own pair, so that no jump needs an offset. */
 #define REFUSE(number) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (number), 0, 1), RETURN(SECCOMP_RET_ERRNO | EPERM)
 
 int restrict_all_threads(void)
@@ -43,13 +43,13 @@ int restrict_all_threads(void)
         /* programs and processes */
         REFUSE(SYS_execve),
         REFUSE(SYS_execveat),
-#ifndef SANITIZED_ADDRESS /* which holds our threads by it while it looks for leaks */
+#ifndef SANITIZED_ADDRESS /* the leak checker traces our threads */
         REFUSE(SYS_ptrace),
 #endif
         REFUSE(SYS_process_vm_readv),
         REFUSE(SYS_process_vm_writev),
         REFUSE(SYS_pidfd_getfd),
-        /* mounts and namespaces; umount2 stays, for the fence's own */
+        /* mounts and namespaces, but not umount2, which the fence needs */
         REFUSE(SYS_mount),
         REFUSE(SYS_move_mount),
         REFUSE(SYS_open_tree),

@@ -21,7 +21,7 @@ static void make_room(struct ring_buffer *ring, size_t more)
     }
     if (ring->len + more <= ring->cap)
         return;
-    /* Twice what is kept, so that bytes are moved up once for each time they are added. */
+    /* Twice the size in use, so that each byte is moved about once. */
     ring->cap = (ring->len + more) * 2;
     ring->bytes = xgrow(ring->bytes, ring->cap, 1);
 }

@@ -96,7 +96,7 @@ static int send_bytes(struct run *run, unsigned stream, uint64_t lost, const voi
     return client_output(run->client, &reply);
 }
 
-/* What of these bytes is below the limit. */
+/* Returns how many of the bytes are below the output limit. */
 static size_t run_apply_output_limit(struct run *run, struct run_output *output, size_t len)
 {
     uint64_t room = run->output_limit ? run->output_limit - output->passed : UINT64_MAX;
@@ -122,7 +122,7 @@ bool run_add_output(struct run *run, unsigned stream, const void *bytes, size_t 
         ring_buffer_add(&output->ring, bytes, len);
         return true;
     }
-    /* A command may print before init tells us that it runs; its client hears STARTED first. */
+    /* A command may print before init reports that it runs, but its client gets STARTED first. */
     if (run->phase != RUN_WAITING && output->ring.len == 0 && send_bytes(run, stream, output->ring.lost, bytes, len) == 0) {
         output->ring.lost = 0;
         return true;
@@ -131,7 +131,7 @@ bool run_add_output(struct run *run, unsigned stream, const void *bytes, size_t 
     return false;
 }
 
-/* 0 when the client has all that there is. */
+/* Returns 0 once the client has all output. */
 static int flush_output(struct run *run, unsigned stream)
 {
     struct ring_buffer *ring = &run->outputs[stream].ring;
@@ -157,7 +157,7 @@ static void report_finished(struct run *run)
     client_reply(run->client, &reply, -1);
 }
 
-/* One that nobody will ever ask for is not worth keeping when there are many. */
+/* Forgets the oldest finished run that nobody has asked for, if there are many. */
 static void forget_oldest_kept(struct sandbox *sandbox)
 {
     struct run *oldest = NULL;
@@ -177,7 +177,7 @@ static void forget_oldest_kept(struct sandbox *sandbox)
 
 void run_flush(struct run *run)
 {
-    /* One that is gone is told nothing: run_lose_client() comes next. */
+    /* A broken client gets nothing; run_lose_client() follows. */
     if (run->client && run->client->is_broken)
         return;
     if (run->client && (flush_output(run, 0) < 0 || flush_output(run, 1) < 0))
@@ -210,7 +210,7 @@ void run_end(struct run *run, const struct ctl_finished *result)
         if (run->outputs[i].is_cut)
             run->result.flags |= i == 0 ? CTL_FINISHED_OUT_CUT : CTL_FINISHED_ERR_CUT;
     }
-    /* Whoever was killed for memory may be reaped before the loop comes to hear of the limit. */
+    /* init may report the kill before the loop reads the event of the memory limit. */
     if (run->began_ns && result->end == CTL_END_SIGNALED && result->status == SIGKILL)
         boot_await_limits(sandbox);
     else if (run->began_ns && result->status != 0)
@@ -244,7 +244,7 @@ void run_lose_client(struct run *run)
         return;
     }
     run->ops->resume(run);
-    run->ops->kill(run, SIGKILL, CTL_KILL_TREE); /* may free it: one that had not begun ends at once */
+    run->ops->kill(run, SIGKILL, CTL_KILL_TREE); /* may free it: a run that waits ends at once */
 }
 
 void run_attach(struct run *run, struct client *client, uint64_t tag)

@@ -18,10 +18,10 @@
 #include "supervisor/state_file.h"
 
 #define STOP_STEP_MS 10
-/* Looking through all processes of the host takes as long as starting does: not while the first command waits for the CPU. */
+/* Reading all processes of the host takes as long as a start, so the sweep waits until the first command got the CPU. */
 #define SWEEP_AFTER_MS 250
 
-/* The drawing in sandbox.h. */
+/* The transitions of the diagram in sandbox.h. */
 static const bool steps[CTL_STATE_FAILED + 1][CTL_STATE_FAILED + 1] = {
     [CTL_STATE_BOOTING] = { [CTL_STATE_RUNNING] = true, [CTL_STATE_STOPPING] = true, [CTL_STATE_FAILED] = true },
     [CTL_STATE_RUNNING] = { [CTL_STATE_STOPPING] = true, [CTL_STATE_FAILED] = true },
@@ -62,7 +62,7 @@ int sandbox_init(struct sandbox *sandbox, const char *dir_path, int dir_fd, int 
     return r < 0 ? err_errno(err, r, "making the event loop") : 0;
 }
 
-/* What is left of the runs when nothing runs: those that nobody asked for any more. */
+/* Frees the runs that are left when nothing runs: those that nobody asked for. */
 static void drop_runs(struct sandbox *sandbox)
 {
     while (sandbox->runs)
@@ -114,7 +114,7 @@ void sandbox_enter(struct sandbox *sandbox, enum ctl_state state)
     sandbox->state = state;
     memcpy(reply.state.text, sandbox->failure.text, strnlen(sandbox->failure.text, sizeof(reply.state.text) - 1));
     log_info("state", LOG_STR("state", ctl_state_name(state)), LOG_STR("error", sandbox->failure.text));
-    /* The clients first: whoever waits for it to run waits no longer than it must. */
+    /* Clients first, so that they do not wait longer than necessary. */
     for (struct client *client = sandbox->clients; client; client = client->next)
         client_reply(client, &reply, -1);
     state_file_write(sandbox);
@@ -150,7 +150,7 @@ static void lose_runs(struct sandbox *sandbox)
     }
 }
 
-/* From the reactor only: what is freed here may be in use anywhere else. */
+/* Called from the reactor only, because it frees what callers elsewhere may use. */
 static void go_down(void *cookie)
 {
     struct sandbox *sandbox = cookie;
@@ -169,7 +169,7 @@ void sandbox_fail(struct sandbox *sandbox, const struct err *err)
 {
     if (sandbox->state == CTL_STATE_FAILED || sandbox->state == CTL_STATE_STOPPED)
         return;
-    /* What ends while it is being stopped was to end. */
+    /* An end while stopping is expected. */
     if (sandbox->state != CTL_STATE_STOPPING) {
         sandbox->failure = *err;
         sandbox_enter(sandbox, CTL_STATE_FAILED);
@@ -192,7 +192,7 @@ static void at_stop_step(void *cookie)
 
 void sandbox_chown_pipe(const struct sandbox *sandbox, int fd)
 {
-    /* Without it the stream itself works all the same. */
+    /* A failure matters little: the stream itself still works. */
     if (sandbox->identity.uid != geteuid() && fchown(fd, sandbox->identity.uid, sandbox->identity.gid) < 0)
         log_debug("a pipe stays ours", LOG_ERRNO("error", -errno));
 }
@@ -227,7 +227,7 @@ int sandbox_set_rules(struct sandbox *sandbox, const void *bytes, size_t len, st
         r = sandbox_spec_rules_decode(changed, bytes, len, err);
     if (r == 0)
         r = fence_server_compile(changed, sandbox->base_fd, &rules, err);
-    /* Stored before they hold: after a crash in between the stricter reading of "acknowledged" is kept. */
+    /* Stored before they apply: after a crash in between, the next start applies them. */
     if (r == 0)
         r = sandbox_spec_store(sandbox->dir_fd, changed, true, err);
     if (r < 0)

@@ -17,7 +17,7 @@
 #include "supervisor/plain.h"
 #include "supervisor/sandbox.h"
 
-#define WAIT_MS_MAX 10000 /* a sandbox that ends waits for a hold that begins */
+#define WAIT_MS_MAX 10000 /* a sandbox that stops waits for a quiesce that begins */
 
 struct quiesce_revert {
     char *path; /* owned */
@@ -26,16 +26,16 @@ struct quiesce_revert {
 
 struct sandbox_quiesce {
     struct sandbox *sandbox;
-    struct client *client; /* borrowed; NULL: gone. The reactor's, as all that is not said to be the thread's */
+    struct client *client; /* borrowed; NULL: gone. For the reactor, like all fields not marked otherwise */
     uint64_t quiesce_tag, release_tag;
-    bool is_reported; /* the client knows that it holds */
+    bool is_reported; /* the client has got OK */
     pthread_t thread;
     int wake_fd; /* owned */
     struct watch watch;
-    struct quiesce_revert *reverts; /* owned; the thread's from `is_over` on */
+    struct quiesce_revert *reverts; /* owned; for the thread once `is_over` is set */
     size_t count, cap, bytes, replacements;
 
-    /* const for the thread */
+    /* Read-only for the thread. */
     struct fence *fence; /* or */
     struct plain *plain;
     uint32_t wait_ms, limit_ms;
@@ -43,14 +43,12 @@ struct sandbox_quiesce {
     pthread_mutex_t lock; /* guards all below */
     pthread_cond_t changed;
     bool is_quiesced;
-    bool is_over;     /* released, given up, or out of time: nothing may be added any more */
-    bool reverts_all; /* released: the drops count */
-    bool has_ended;   /* the thread has nothing more to say */
+    bool is_over;     /* released, cancelled or timed out: no more reverts are accepted */
+    bool reverts_all; /* released by the client: the reverts apply */
+    bool has_ended;   /* the thread is finished */
     int r;
     struct err err;
 };
-
-/* ---- in the thread ---- */
 
 static void sandbox_quiesce_wake(struct sandbox_quiesce *h)
 {
@@ -60,7 +58,7 @@ static void sandbox_quiesce_wake(struct sandbox_quiesce *h)
         log_error("a hold changed and nobody hears of it", LOG_ERRNO("error", -errno));
 }
 
-/* Until it is released, or its time is over. */
+/* Waits for the release or the time limit. */
 static bool wait_for_release(struct sandbox_quiesce *h)
 {
     struct timespec until = clock_timespec_of_ns(clock_now_ns() + h->limit_ms * CLOCK_NS_PER_MS);
@@ -121,8 +119,6 @@ static void *sandbox_quiesce_thread(void *cookie)
     return NULL;
 }
 
-/* ---- its end ---- */
-
 static void sandbox_quiesce_reject(struct client *client, uint64_t tag, enum err_code code, const char *why)
 {
     struct err err = ERR_NONE;
@@ -152,7 +148,7 @@ static void sandbox_quiesce_free(struct sandbox_quiesce *h)
     free(h);
 }
 
-/* An owner whose time was over hears of it when he releases. */
+/* A client whose time ran out learns it from its RELEASE. */
 static void report_end(struct sandbox_quiesce *h)
 {
     if (!h->client)
@@ -200,7 +196,7 @@ static void on_wake(uint32_t events, void *cookie)
         sandbox_quiesce_finish(h->sandbox);
 }
 
-/* True: the drops will be done. */
+/* Returns true if the reverts will be done. */
 static bool end_quiesce(struct sandbox_quiesce *h, bool reverts_all)
 {
     bool was_over;
@@ -215,8 +211,6 @@ static bool end_quiesce(struct sandbox_quiesce *h, bool reverts_all)
     pthread_mutex_unlock(&h->lock);
     return !was_over;
 }
-
-/* ---- what is asked for ---- */
 
 static int sandbox_quiesce_start(struct sandbox_quiesce *h)
 {
@@ -282,7 +276,7 @@ static void add_revert(struct sandbox_quiesce *h, const char *path, int take_fd)
     h->replacements += take_fd >= 0;
 }
 
-/* The thread looks at them only when it is over. */
+/* The thread reads the reverts only once `is_over` is set. */
 static void accept_revert(struct sandbox *sandbox, struct client *client, const struct ctl_request *request,
                           struct frame *frame)
 {
@@ -294,7 +288,7 @@ static void accept_revert(struct sandbox *sandbox, struct client *client, const 
         sandbox_quiesce_reject(client, request->tag, ERR_FAILED_PRECONDITION, "the sandbox's files are not held");
         return;
     }
-    /* What it has is changed by who holds it, or not at all: there is no gate behind which we could. */
+    /* Only the client itself can change these files: without a fence there is no gate behind which we could. */
     if (h->plain) {
         sandbox_quiesce_reject(client, request->tag, ERR_FAILED_PRECONDITION,
                                "nothing can leave the changes of a sandbox without a fence");
@@ -305,7 +299,7 @@ static void accept_revert(struct sandbox *sandbox, struct client *client, const 
         sandbox_quiesce_reject(client, request->tag, ERR_RESOURCE_EXHAUSTED, "too many paths at once");
         return;
     }
-    /* A pipe would make the fence wait for its writer. */
+    /* Reading a pipe would block the fence. */
     if (request->revert.replaces && (fstat(frame->fds[0], &st) < 0 || !S_ISREG(st.st_mode))) {
         sandbox_quiesce_reject(client, request->tag, ERR_INVALID_ARGUMENT,
                                "content to replace a file's must be a regular file");

@@ -1,10 +1,10 @@
 /*
- * Holding the sandbox's files still for a client (QUIESCE, REVERT, RELEASE of wire/ctl_proto.h), in a thread beside the reactor, which closes
- * the fence's gate and opens it again; or, where there is no fence, freezes the sandbox's processes and thaws them. There nothing can be dropped.
+ * Quiesces the sandbox's files for a client (QUIESCE, REVERT, RELEASE of wire/ctl_proto.h). A thread closes the fence's gate
+ * and opens it again; without a fence it freezes and thaws the sandbox's processes, and nothing can be reverted.
  *
  *     none ──QUIESCE──▶ closing ──▶ held ──RELEASE, limit, client gone, sandbox_stop()──▶ releasing ──▶ none
  *
- * Whoever holds cannot stop a sandbox for longer than his limit, whatever becomes of him.
+ * A client cannot stop a sandbox for longer than its limit, whatever happens to it.
  */
 #pragma once
 
@@ -19,14 +19,15 @@ struct sandbox;
 void sandbox_quiesce_request(struct sandbox *sandbox, struct client *client, const struct ctl_request *request,
                              struct frame *frame);
 
-/* The client is going: what it holds goes on, and nothing leaves the delta unless that has begun. */
+/* The client goes: its quiesce ends, and nothing is reverted unless that has begun. */
 void sandbox_quiesce_lose_client(struct sandbox *sandbox, const struct client *client);
 
-/* Ends soon, as if the owner had gone. */
+/* Ends the quiesce soon, as if its client had gone. */
 void sandbox_quiesce_cancel(struct sandbox *sandbox);
 
-/* The same, and waits for it. Before processes of the sandbox are waited for: they may be waiting for their files. */
+/* Like sandbox_quiesce_cancel(), and waits for the end. Call it before waiting for processes of the sandbox, which may wait
+ * for their files. */
 void sandbox_quiesce_stop(struct sandbox *sandbox);
 
-/* Between QUIESCE and the end: what waits for the fence's gate must not be done in the reactor. */
+/* True between QUIESCE and its end: the reactor must not do anything that waits for the fence's gate. */
 bool sandbox_quiesce_is_active(const struct sandbox *sandbox);

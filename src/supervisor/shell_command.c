@@ -24,8 +24,8 @@ void shell_end_command(struct shell_command *command, enum ctl_end end, int stat
     run_end(&command->run, &result);
 }
 
-/* What a command printed is in the pipes before the shell says that it has ended. A client that does not keep up gets it from
- * the run, which takes as much as a pipe holds. */
+/* The command's output is in the pipes before the shell reports its end. For a slow client the run keeps it, as much as a
+ * pipe holds. */
 void shell_finish_current(struct shell *shell, int status)
 {
     struct shell_command *command = shell->current;
@@ -82,7 +82,7 @@ void shell_begin_next(struct shell *shell)
     shell->phase = SHELL_BUSY;
     shell->since_ticks = ticks_now();
     timer_stop(&shell->timer);
-    /* Before the shell can write anything that would be charged to it. */
+    /* Registered before the shell can write anything that belongs to the command. */
     exec_of_pid_set(&shell->sandbox->exec_of_pid, shell, shell->task.pid, command->run.name);
     run_started(&command->run, 0, -1, command->text);
     shell_next_number(shell);
@@ -91,7 +91,7 @@ void shell_begin_next(struct shell *shell)
         r = shell_stdin_write_line(&shell->shell_stdin, shell->shell_proto->run_line);
     if (r == 0)
         r = shell_request_report(shell);
-    /* One that has ended, by this very command perhaps, says itself how. */
+    /* A shell that has ended, perhaps by this very command, is reported by its task. */
     if (r < 0 && r != -EPIPE) {
         shell_close_down(shell, CTL_END_LOST, 0, "its shell does not listen");
         return;
@@ -110,7 +110,7 @@ static void shell_command_unqueue(struct shell_command *command)
         *slot = command->next;
 }
 
-/* One command of a session is stopped as by Ctrl-C, whichever signal was asked for: the session goes on. */
+/* A command of a session is always stopped as by Ctrl-C, whichever signal was requested, because the session goes on. */
 static void kill_run(struct run *run, int signal, enum ctl_kill_scope scope)
 {
     struct shell_command *command = command_of_run(run);

@@ -66,8 +66,8 @@ static void at_settle_timeout(void *cookie)
     shell_close_down(cookie, CTL_END_LOST, 0, "its shell does not come back");
 }
 
-/* init does what it is asked in its order: when it says that it could not start this, which nobody can, it has done all before. One
- * that is too busy to be asked is asked later. */
+/* init handles requests in order. This one always fails, because "/" cannot be executed, and its failure proves that init
+ * has handled all earlier ones. If init is too busy to be asked, asks again later. */
 static void raise_barrier(void *cookie)
 {
     static const char *const argv[] = { "/", NULL }, *const envp[] = { NULL };
@@ -84,23 +84,24 @@ static void raise_barrier(void *cookie)
         shell_close_down(shell, CTL_END_LOST, 0, "its shell cannot be waited for");
 }
 
-/* A signal that is still on its way when the command has ended would hit the shell in the middle of the next line, and that
- * command would never run. So init says first that all signals have been sent; a shell that answers after that has had them. */
+/* A signal that arrives after the command has ended would hit the shell in the middle of the next line, and that command
+ * would never run. So we wait until init confirms that all signals were sent; a shell that answers after that has received
+ * them. */
 void shell_settle(struct shell *shell)
 {
     shell->phase = SHELL_SETTLING;
     shell->probe_count = 0;
     shell_next_number(shell);
-    /* What it had just forked may have overheard the interrupt, and a shell waits for that before it does anything else. */
+    /* A process that was just forked may have missed the interrupt, and the shell would wait for it. */
     task_kill(&shell->task, SIGKILL, INIT_KILL_BELOW, shell->since_ticks);
     exec_of_pid_set(&shell->sandbox->exec_of_pid, shell, shell->task.pid, "");
     raise_barrier(shell);
 }
 
 /*
- * First the shell, then, when it must know of it, what it runs: one whose child dies while it knows of no interrupt goes on with the
- * next command of its list. Then, again and again, signals that cannot be overheard and, by themselves, the question whether it is
- * back: what it read of a line when a signal comes is forgotten, so the two must not meet.
+ * Signals the shell first and its children after a pause: a shell whose child dies before the shell knows of the interrupt
+ * continues with the next command of its list. Then alternates between signals and probes whether the shell is back. The two
+ * must not coincide, because a signal makes the shell forget the line it was reading.
  */
 static void interrupt_step(void *cookie)
 {

@@ -22,7 +22,7 @@ static bool on_stderr(const void *bytes, size_t len, void *cookie)
     return take_output(cookie, 1, bytes, len);
 }
 
-/* One line of the channel: "<number> <status>". Whatever else comes is none of ours. */
+/* Handles a line of the channel, "<number> <status>". Ignores any other line. */
 static void shell_on_report_line(struct shell *shell, const char *text)
 {
     unsigned long long number;
@@ -38,7 +38,7 @@ static void shell_on_report_line(struct shell *shell, const char *text)
                       &(struct ctl_event){ .kind = CTL_EVENT_SESSION_OPENED, .subject = shell->name });
         shell_become_idle(shell);
     } else if (shell->phase == SHELL_SETTLING) {
-        /* What it says of the signals is nobody's output. */
+        /* Messages about the signals belong to no command. */
         for (int i = 0; i < 2; i++)
             pipe_reader_drain(&shell->readers[i]);
         shell_become_idle(shell);
@@ -59,7 +59,7 @@ static bool on_channel(const void *bytes, size_t len, void *cookie)
             shell->report_len = 0;
             shell_on_report_line(shell, shell->report);
         } else {
-            /* A line that is too long is none of ours either: its end is cut, and it will not match. */
+            /* An overlong line is cut and then ignored, because it does not match. */
             shell->report[shell->report_len] = c;
             shell->report_len += shell->report_len < sizeof(shell->report) - 1;
         }
@@ -75,7 +75,7 @@ static void at_pipe_end(void *cookie)
 int shell_open_channels(struct shell *shell, int fds[5])
 {
     struct reactor *reactor = &shell->sandbox->reactor;
-    /* A shell that forgets its input must not have read more than a line of it. */
+    /* A shell that drops its input buffer must not have read more than one line. */
     int r = shell_stdin_open(&shell->shell_stdin, reactor, shell->shell_proto->forgets_input, &fds[0]);
 
     if (r == 0)
@@ -109,8 +109,8 @@ int shell_request_report(struct shell *shell)
     return shell_stdin_write_line(&shell->shell_stdin, line.data);
 }
 
-/* A signal that comes while it reads takes the line with it. What is still in the pipe it will read, and to say more there would
- * only be in the way of the next command. */
+/* A signal while the shell reads loses the line. If a request is still in the pipe, the shell will read it, and another one
+ * would only delay the next command. */
 void shell_request_report_again(struct shell *shell)
 {
     if (shell_stdin_is_drained(&shell->shell_stdin))

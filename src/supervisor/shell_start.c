@@ -53,7 +53,7 @@ static int shell_start(struct shell *shell, const char *path, const struct ctl_c
     r = shell_stdin_write_line(&shell->shell_stdin, shell->shell_proto->preamble);
     if (r == 0)
         r = shell_request_report(shell);
-    /* One that has failed already says itself why. */
+    /* A shell that has failed already is reported by its task. */
     return r == -EPIPE ? 0 : r;
 }
 

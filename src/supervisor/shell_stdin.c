@@ -10,7 +10,7 @@
 
 #include "base/fd.h"
 
-/* Up to PIPE_BUF bytes are written at once or not at all; a line by itself is a packet. */
+/* Up to PIPE_BUF bytes are written atomically. With O_DIRECT each line is a packet. */
 static int write_line(const struct shell_stdin *shell_stdin, const char *line, size_t len)
 {
     ssize_t n;
@@ -37,7 +37,7 @@ static int write_unwritten(struct shell_stdin *shell_stdin)
     return 0;
 }
 
-/* Out of the poll set as soon as nothing waits: a reader that has gone would be reported again and again. */
+/* Leaves the poll set as soon as nothing is queued, because epoll would report a closed reader again and again. */
 static void on_writable(uint32_t events, void *cookie)
 {
     struct shell_stdin *shell_stdin = cookie;

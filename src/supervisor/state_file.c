@@ -15,7 +15,7 @@
 
 #define TEMP_NAME "state.new"
 
-/* Atomic, not durable: after a power cut no supervisor lives, whatever this says. */
+/* Atomic but not durable: after a power failure no supervisor runs, whatever the file says. */
 static int state_file_replace(int dir_fd, const char *text, size_t len)
 {
     autofd int fd = openat(dir_fd, TEMP_NAME, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -26,7 +26,7 @@ static int state_file_replace(int dir_fd, const char *text, size_t len)
     return r;
 }
 
-/* Without `reason` it is enforced. sandbox/limit_report.h reads it. */
+/* Without `reason` the limit is enforced. sandbox/limit_report.h reads these lines. */
 static void add_limit(struct buf *text, const char *name, uint64_t value, bool is_asked, const char *reason)
 {
     if (value)
@@ -34,7 +34,7 @@ static void add_limit(struct buf *text, const char *name, uint64_t value, bool i
                  reason ? reason : "");
 }
 
-/* Of the fence; nothing else holds a sandbox to them. */
+/* Only the fence enforces these. */
 static void add_file_limits(struct buf *text, const struct sandbox *sandbox)
 {
     const struct sandbox_spec *spec = sandbox->spec;

@@ -1,6 +1,6 @@
 /*
- * What the supervisor last said of itself, for people and for whoever finds the sandbox without a supervisor: lines
- * "key value" in <dir>/state. The truth about a living one is on its control socket, whether it lives is in its lock.
+ * The supervisor's last report about itself, lines of "key value" in <dir>/state, for people and for a process that finds no
+ * supervisor. A running supervisor's control socket has the truth, and the lock tells whether it runs.
  */
 #pragma once
 

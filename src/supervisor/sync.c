@@ -18,7 +18,7 @@
 #define CONFLICT_EVENTS_MAX 100
 #define CONFLICT_BYTES_MAX (CTL_SYNCED_PATHS_MAX / 3)
 
-/* All but what the thread writes is the main thread's. */
+/* Owned by the main thread, except what the job's thread writes. */
 struct sync_job {
     struct sync_job *next;
     struct sandbox *sandbox;
@@ -26,10 +26,10 @@ struct sync_job {
     uint64_t tag;
     enum ctl_request_type type;
     char by[CTL_NAME_MAX];
-    struct buf paths; /* BASE_CHANGED: each ended by a NUL */
+    struct buf paths; /* BASE_CHANGED: NUL-terminated paths */
     size_t path_count;
 
-    /* The thread's, until it has ended. */
+    /* For the thread, until it has ended. */
     struct fence *fence;
     struct codebase_sync *codebase_sync;
     int wake_fd;
@@ -44,8 +44,6 @@ static void job_free(struct sync_job *job)
     buf_done(&job->paths);
     free(job);
 }
-
-/* ---- in the thread ---- */
 
 static int notify_fence(struct sync_job *job)
 {
@@ -75,9 +73,7 @@ static void *sync_thread(void *cookie)
     return NULL;
 }
 
-/* ---- answers ---- */
-
-/* As many as fit; the counts say how many there were. */
+/* Adds the path if it fits. The counts in the reply include the others. */
 static void add_path(struct buf *out, struct ctl_paths *list, size_t most, const char *mark, const char *path)
 {
     size_t len = strlen(mark) + 1 + strlen(path) + 1;
@@ -144,8 +140,6 @@ static void sync_reply(struct sync_job *job)
     else
         client_reply(job->client, &(struct ctl_reply){ .type = CTL_REPLY_OK, .tag = job->tag }, -1);
 }
-
-/* ---- one after the other ---- */
 
 static void sync_reject(struct sync_job *job, enum err_code code, const char *why)
 {

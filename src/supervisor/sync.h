@@ -1,6 +1,6 @@
 /*
- * Syncs, and word of changes that others made: both may wait for disks and for the kernel, so they run in a thread beside the reactor,
- * one after the other in the order in which they were asked for, and are answered when they are done.
+ * Syncs, and notifications that others changed the base. Both may wait for disks and the kernel, so they run in a thread, one
+ * after another in order of arrival, and are answered when they are done.
  */
 #pragma once
 
@@ -12,8 +12,8 @@ struct sandbox;
 /* SYNC or BASE_CHANGED: answers now or later. */
 void sync_request(struct sandbox *sandbox, struct client *client, const struct ctl_request *request);
 
-/* The client is going: nobody is answered, the work is done all the same. */
+/* The client goes: it gets no answer, but the work is done all the same. */
 void sync_lose_client(struct sandbox *sandbox, const struct client *client);
 
-/* Waits for what runs; who waits for his turn gets an error. From the reactor, before the fence goes. */
+/* Waits for the running job and rejects the waiting ones. Call it from the reactor, before the fence is freed. */
 void sync_stop(struct sandbox *sandbox);

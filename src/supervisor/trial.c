@@ -32,7 +32,7 @@ static void try_fence(void)
     trial_print_result("fence", fd >= 0, reason);
 }
 
-/* The directory is opened by us, what is in it made by the sandbox's user: it may not come that way. */
+/* We open the directory, and the sandbox's user creates the entry, because that user may be unable to reach the directory. */
 static int write_into(const struct overlay_config *config, struct err *err)
 {
     autofd int root = open(config->mount_point, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -50,7 +50,8 @@ static int write_into(const struct overlay_config *config, struct err *err)
     return r < 0 ? err_errno(err, r, "the kernel's overlayfs mounts, but cannot be written to") : 0;
 }
 
-/* As root a sandbox has a user of its own, so the layers' owner is mapped to one. Its number does not matter: nothing is left of it. */
+/* As root a sandbox has its own user, so the trial maps the layers' owner to one. Which one does not matter, as nothing
+ * remains of it. */
 static void try_overlay(const char *place)
 {
     autofree char *base = xprintf("%s/base", place), *delta = xprintf("%s/delta", place);

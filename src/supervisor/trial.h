@@ -1,11 +1,11 @@
 /*
- * What the drivers of workspaces need, tried: `agentfense-supervisor --try DIR`. Overlayfs is mounted as it would be for a sandbox, over
- * an empty directory in DIR, and written to as a sandbox's user would; the fence needs /dev/fuse; a copy works anywhere, by reference or byte by byte.
- * The lines of wire/driver_trial.h go to standard output. Nothing is left.
+ * Tries what the workspace drivers need: `agentfense-supervisor --try DIR`. It mounts overlayfs as for a sandbox, over an empty
+ * directory in DIR, and writes to it as a sandbox's user. The fence needs /dev/fuse. A copy works everywhere, by reference or
+ * byte by byte. Prints the lines of wire/driver_trial.h to standard output and leaves nothing behind.
  */
 #pragma once
 
 #include "base/err.h"
 
-/* To be called before the first thread: it enters namespaces. */
+/* Enters namespaces: call it before the first thread is created. */
 int trial_run(const char *dir_path, struct err *err);

@@ -42,7 +42,7 @@ void tty_input_close(struct tty_input *tty_input)
     *tty_input = TTY_INPUT_NONE;
 }
 
-/* True when there is nothing left to write: all is taken, or nobody is there to take it. */
+/* Returns true if nothing is left to write: the terminal has taken everything, or nobody has it open. */
 static bool write_some(struct tty_input *tty_input)
 {
     while (tty_input->at < tty_input->bytes.len) {
@@ -63,7 +63,7 @@ static void on_writable(uint32_t events, void *cookie)
 {
     struct tty_input *tty_input = cookie;
 
-    /* A terminal that nobody has open any more reports a hang-up for ever. */
+    /* epoll reports a hang-up for ever if nobody has the terminal open. */
     if (write_some(tty_input) || events & (EPOLLHUP | EPOLLERR))
         tty_input_acknowledge(tty_input);
 }
