@@ -35,12 +35,12 @@ struct container {
     struct container_ends *ends; /* borrowed */
     struct engine *engine;       /* owned */
     struct engine_caps caps;
-    int listen_fd;     /* owned: where init is expected */
-    bool is_asked_for; /* there may be one, whether or not its id has reached us */
+    int listen_fd;     /* owned: where init connects */
+    bool is_asked_for; /* the engine may have one, even if we do not know its id */
     char id[ID_MAX];
     pid_t init_pid;
     int init_pidfd;             /* owned */
-    struct cgroup_watch *watch; /* owned; NULL: its counts are not to be seen */
+    struct cgroup_watch *watch; /* owned; NULL: its counters are not visible */
     struct cgroup_hits reported;
 };
 
@@ -81,8 +81,8 @@ static int container_request_create(struct container *c, const char *body, struc
     buf_add_str(&path, "/containers/create?name=");
     create_body_name(c->order, &path);
     c->is_asked_for = true;
-    /* 409: the name is taken. An engine may still have been at what one before us, killed meanwhile, asked it for. What has not our
-     * labels stays, and is the engine's to complain of. */
+    /* 409: the name is in use. The engine may have been creating a container for a supervisor that was killed. A container
+     * without our labels stays, and the engine's error is returned. */
     for (int i = 0; r == 0 && i < CREATE_TRIES && (i == 0 || response->status == 409); i++) {
         r = i == 0 ? 0 : orphan_sweep(c->engine, c->order, err);
         if (r == 0)
@@ -123,7 +123,7 @@ static int container_start(struct container *c, struct err *err)
     return r < 0 ? r : response_check(&response, err);
 }
 
-/* Whether it still runs; one that is gone ran, and the engine has taken it away. */
+/* Checks that the container still runs. A missing one did run, and the engine has removed it. */
 static int check_runs(struct container *c, struct err *err)
 {
     autofree char *path = xprintf("/containers/%s/json", c->id);
@@ -162,7 +162,7 @@ static int await_init(struct container *c, struct err *err)
     return polled[1].revents ? err_set(err, ERR_CANCELLED, -ECANCELED, "it was told to stop") : 0;
 }
 
-/* Counts are worth an event, not a sandbox: where they cannot be seen it goes on without. */
+/* Without visible counters the container runs all the same, only without events. */
 static void watch_limits(struct container *c)
 {
     unsigned controllers = CGROUP_PIDS | (c->order->spec.limits.memory_bytes ? CGROUP_MEMORY : 0);
@@ -173,8 +173,8 @@ static void watch_limits(struct container *c)
         docker_report_send(c->ends->report_fd, DOCKER_REPORT_PROGRESS, 0, err.text);
 }
 
-/* An engine in another mount namespace than ours does not see the fence, and binds the directory beneath it: no secret, but no workspace
- * either. Nothing but init runs in there yet. */
+/* An engine in another mount namespace does not see the fence and binds the directory beneath it, which leaks nothing but is
+ * not the workspace. Only init runs in the container yet. */
 static int check_workspace(const struct container *c, struct err *err)
 {
     autofree char *root = xprintf("/proc/%d/root", (int) c->init_pid);
@@ -193,7 +193,7 @@ static int check_workspace(const struct container *c, struct err *err)
         c->order->spec.workspace);
 }
 
-/* Told before init is let go on, so that whoever hears from init knows its pid already. */
+/* Reports init's pid before init may continue, so that the supervisor knows it before init's first message. */
 static int container_accept_init(struct container *c, struct err *err)
 {
     autofd int conn_fd = -1;
@@ -228,8 +228,8 @@ static void container_report_limits(struct container *c)
     c->reported = now;
 }
 
-/* Until init has ended, or it is told to stop. The engine is not needed for it, and may be restarted meanwhile if it keeps its
- * containers running. */
+/* Waits until init has ended or we are told to stop. This does not need the engine, which may be restarted meanwhile if it
+ * keeps its containers running. */
 static void container_watch(struct container *c)
 {
     struct pollfd polled[] = { { .fd = c->ends->stop_fd, .events = POLLIN },
@@ -243,7 +243,7 @@ static void container_watch(struct container *c)
     container_report_limits(c);
 }
 
-/* After those that were left behind are gone: one of them might be about to start, and its init would come to this socket. */
+/* Called after the orphans were removed, because one of them might be starting, and its init would connect to this socket. */
 static int open_init_socket(struct container *c, struct err *err)
 {
     autofd int dir_fd = -1;
@@ -265,7 +265,7 @@ static int container_run_steps(struct container *c, struct err *err)
     return r;
 }
 
-/* A container whose id did not reach us, from an engine that took too long over it, is known by its labels if it is there by now. */
+/* If a slow engine never told us the id, the container is found by its labels, if it exists by now. */
 static void container_remove(struct container *c)
 {
     engine_ignore_stop(c->engine);
@@ -282,7 +282,7 @@ int container_run(struct docker_order *order, struct container_ends *ends, struc
 
     if (r == 0) {
         r = container_run_steps(&c, err);
-        /* Before the engine is asked for anything, which takes its time. */
+        /* Before the requests to the engine, which take time. */
         container_dir_unmount(order, ends->parent);
         container_remove(&c);
     }

@@ -1,9 +1,9 @@
 /*
- * One container's life, from the order to its end:
+ * The life of one container, from the order to its end:
  *
  *     sweep ──▶ image ──▶ init socket ──▶ create ──▶ start ──▶ init comes ──▶ watch ──▶ remove
  *
- * Whatever goes wrong, and whenever it is told to stop, it goes on with the last step: nothing of it is left.
+ * After any failure, and whenever it is told to stop, it continues with the last step and leaves nothing behind.
  */
 #pragma once
 
@@ -15,9 +15,9 @@
 struct container_ends {
     int init_fd;   /* owned: for init */
     int report_fd; /* borrowed */
-    int stop_fd;   /* borrowed; readable: remove it */
-    pid_t parent;  /* our supervisor; when it is not our parent any more, it is dead */
+    int stop_fd;   /* borrowed; readable: remove the container */
+    pid_t parent;  /* our supervisor: it is dead if it is not our parent any more */
 };
 
-/* Returns when the container is gone. -ECANCELED: it was told to stop before there was one that runs. */
+/* Returns when the container is gone. -ECANCELED: it was told to stop before the container ran. */
 int container_run(struct docker_order *order, struct container_ends *ends, struct err *err);

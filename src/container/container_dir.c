@@ -32,7 +32,7 @@ static int write_etc(const struct docker_order *order, int fd)
 
         for (const char *const *path = create_body_etc; *path; path++)
             is_wanted = is_wanted || strcmp(*path, files[i].path) == 0;
-        /* Which shells there are is the image's affair, not the host's: nothing is found in this root. */
+        /* The shells depend on the image, not on the host, so a root without any is passed. */
         if (!is_wanted || files[i].write(&order->spec, "/proc/self/fdinfo", &text) < 0)
             continue;
         r = file_put(fd, strrchr(files[i].path, '/') + 1, text.data, text.len, 0644);
@@ -42,7 +42,7 @@ static int write_etc(const struct docker_order *order, int fd)
     return 0;
 }
 
-/* The engine binds it, whatever directories are above it; then its own mode decides. */
+/* The engine can bind a file beneath closed directories, so only the file's own mode matters. */
 static int copy_init(struct docker_order *order, int fd)
 {
     autodone(buf) struct buf bytes = BUF_EMPTY;
@@ -82,9 +82,9 @@ int container_dir_make(struct docker_order *order, int *ret_fd, struct err *err)
     return 0;
 }
 
-/* Whether no other supervisor has the sandbox, nor gets it while `ret_lock` is held. One that has no lock any more is being removed. Shared,
- * as with all who only ask: a server that asks at this moment would otherwise keep us from it, or take us for a supervisor that does not
- * answer and never look again. */
+/* Tells whether no other supervisor has the sandbox; none can take it while `ret_lock` is held. A sandbox without a lock
+ * file is being deleted. The lock is shared, like all tests of it: with an exclusive one, a server that tests at this moment
+ * would block us, or would take us for a supervisor that does not answer. */
 static bool is_free(int dir, int *ret_lock)
 {
     *ret_lock = openat(dir, "lock", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);

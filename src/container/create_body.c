@@ -17,7 +17,7 @@ void create_body_name(const struct docker_order *order, struct buf *out)
     buf_addf(out, "agentfense-%s", order->spec.id);
 }
 
-/* False: it is no UTF-8. */
+/* Returns false if a path is not UTF-8. */
 static bool add_bind(json_t *mounts, const char *source, const char *target, bool read_only)
 {
     return json_array_append_new(mounts, json_pack("{s:s, s:s, s:s, s:b, s:{s:s}}", "Type", "bind", "Source", source, "Target",
@@ -25,7 +25,7 @@ static bool add_bind(json_t *mounts, const char *source, const char *target, boo
            0;
 }
 
-/* NULL when one of them cannot be said: a container without it would be another. */
+/* Returns NULL if JSON cannot express a mount, because a container without it would be a different one. */
 static json_t *mounts_of(const struct docker_order *order)
 {
     const char *dir = order->container.dir;
@@ -56,7 +56,7 @@ static json_t *tmpfs_of(const struct runtime_spec *spec)
     autofree char *home_options =
         xprintf("rw,exec,nosuid,nodev,size=%" PRIu64 ",mode=0755,uid=%u,gid=%u", home, spec->uid, spec->gid);
 
-    /* What everybody may write in most images, and nothing would bound. */
+    /* Directories that any user may write in most images, and that nothing else would limit. */
     return json_pack("{s:s, s:s, s:s}", "/tmp", tmp_options, "/var/tmp", tmp_options, RUNTIME_HOME, home_options);
 }
 
@@ -80,7 +80,7 @@ static void set_number(json_t *object, const char *key, uint64_t value)
     json_object_set_new(object, key, json_integer(value > INT64_MAX ? INT64_MAX : (json_int_t) value));
 }
 
-/* A limit on memory alone only moves the problem to the disk: no swap beyond it, where the kernel counts it. */
+/* Without a swap limit, a memory limit only moves the problem to the disk. Set if the engine counts swap. */
 static void set_limits(json_t *host, const struct runtime_spec *spec, const struct engine_caps *caps)
 {
     const struct runtime_limits *limits = &spec->limits;

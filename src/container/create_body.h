@@ -1,9 +1,9 @@
 /*
- * A container as the engine is asked for it: everything in a sandbox's spec, as JSON.
+ * The engine's request body for a container: a sandbox's spec as JSON.
  *
- * What is not said by the spec is the same for all: no capability, no new privileges, our filter of system calls, init as all that is
- * started whatever the image would start, no health check of the image's (it would run before init is ready), nothing kept by the
- * engine's logs, and the engine itself takes it away when init has ended.
+ * What the spec does not say is the same for all: no capabilities, no new privileges, our system call filter, init as the only
+ * program whatever the image would start, none of the image's health checks (which would run before init is ready), no logs in
+ * the engine, and automatic removal once init has ended.
  */
 #pragma once
 
@@ -16,14 +16,14 @@
 #define CREATE_BODY_LABEL_SANDBOX "agentfense.sandbox"
 #define CREATE_BODY_LABEL_HOME "agentfense.home"
 
-/* A directory of the sandbox's own, with what is bound into the container beside the workspace. */
+/* A directory of the sandbox, with the files that are bound into the container besides the workspace. */
 #define CREATE_BODY_DIR "container"
 
-/* The files of CREATE_BODY_DIR that stand for files of the image's /etc; ended by NULL. */
+/* The files of CREATE_BODY_DIR that replace files of the image's /etc; NULL-terminated. */
 extern const char *const create_body_etc[];
 
-/* New; NULL when a path or name is no UTF-8. `caps` is that of the engine. */
+/* Returns a new object; NULL if a path or name is not UTF-8. `caps` are the engine's. */
 json_t *create_body_new(const struct docker_order *order, const struct engine_caps *caps);
 
-/* What it is called: beginning with "agentfense-", so that people know whose it is. */
+/* Adds the container's name. It begins with "agentfense-", so that people recognise it. */
 void create_body_name(const struct docker_order *order, struct buf *out);

@@ -19,13 +19,13 @@ struct engine {
     CURLM *multi;      /* owned: keeps the connection */
 };
 
-/* One question on its way. */
+/* A request in progress. */
 struct engine_transfer {
     const struct engine_request *request;
     struct engine_response *response;
     CURL *easy;
     bool is_too_long;
-    int refusal; /* of the piece function */
+    int refusal; /* result of the piece function */
 };
 
 void engine_response_done(struct engine_response *response)
@@ -115,11 +115,11 @@ static bool is_readable(int fd)
     return fd >= 0 && poll(&p, 1, 0) > 0;
 }
 
-/* What curl says of it, or -ECANCELED. */
+/* Returns curl's result, or -ECANCELED. */
 static int engine_perform(struct engine *engine, CURL *easy, int finish_ms)
 {
     struct curl_waitfd stop = { .fd = engine->stop_fd, .events = CURL_WAIT_POLLIN };
-    int64_t stop_ns = 0, left_ms; /* when it has to be over; 0: nobody has said so */
+    int64_t stop_ns = 0, left_ms; /* when it must end; 0: no limit yet */
     int result = CURLE_FAILED_INIT, running = 1, left;
     const CURLMsg *message;
 

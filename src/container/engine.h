@@ -1,10 +1,10 @@
 /*
- * A Docker engine, asked over its unix socket, one question at a time.
+ * A client of a Docker engine on its unix socket, for one request at a time.
  *
- * An answer is kept up to ENGINE_RESPONSE_MAX bytes; one that comes without end is handed on piece by piece instead. Whatever is
- * asked ends early, with -ECANCELED, when the descriptor that was named for it becomes readable; an engine does not end it for that,
- * so what makes something is asked with time to be answered in. Paths carry no version of the API:
- * every engine then answers with its own, and what we use of it has not changed since 1.40.
+ * A response is kept up to ENGINE_RESPONSE_MAX bytes; an endless one is passed on piece by piece. Every request ends early with
+ * -ECANCELED when the stop descriptor becomes readable. That does not stop the engine, so a request that creates something gets
+ * time to be answered. The paths contain no API version: every engine then uses its own, and the parts we use have not changed
+ * since 1.40.
  */
 #pragma once
 
@@ -19,29 +19,29 @@
 
 struct engine;
 
-/* Nothing is asked yet. `stop_fd` is borrowed; -1: nothing ends it early. */
+/* Does not connect yet. `stop_fd` is borrowed; -1: nothing ends requests early. */
 int engine_new(const char *socket_path, int stop_fd, struct engine **ret, struct err *err);
 void engine_free(struct engine *engine);
 DEFINE_AUTOPTR(engine, engine_free);
 
-/* From here on to the end: what is left to do is taking away. */
+/* From now on requests do not end early: what is left to do is removal. */
 void engine_ignore_stop(struct engine *engine);
 
-/* A part of an answer. Negative: no more of it is wanted. */
+/* Gets a piece of a response. Negative: stops the transfer. */
 typedef int (*engine_piece_fn)(const void *bytes, size_t len, void *cookie);
 
 struct engine_request {
     const char *method, *path;
     const char *body;      /* JSON; NULL: none */
-    int timeout_ms;        /* for the whole answer; 0: none, */
-    int silence_ms;        /* but then it may not be silent for longer */
-    int finish_ms;         /* told to stop meanwhile, it is waited for as long as this */
-    engine_piece_fn piece; /* for answers of 200; NULL: they are kept */
+    int timeout_ms;        /* for the whole response; 0: unlimited */
+    int silence_ms;        /* maximum silence, for unlimited responses */
+    int finish_ms;         /* how long to wait for the answer after a stop */
+    engine_piece_fn piece; /* for responses with status 200; NULL: they are kept */
     void *cookie;
 };
 
 struct engine_response {
-    long status; /* of HTTP */
+    long status; /* the HTTP status */
     struct buf body;
 };
 
@@ -49,5 +49,5 @@ struct engine_response {
 
 void engine_response_done(struct engine_response *response);
 
-/* 0 with whatever it answered, also that it failed. `response` is emptied first. */
+/* Returns 0 for any HTTP status. Clears `response` first. */
 int engine_send(struct engine *engine, const struct engine_request *request, struct engine_response *response, struct err *err);

@@ -1,6 +1,6 @@
 /*
- * Which limits an engine can enforce on this host, and which OCI runtimes it has. What it cannot enforce, it leaves out with a warning
- * nobody reads; a limit that somebody asked for is refused instead.
+ * The limits that an engine can enforce on this host, and its OCI runtimes. The engine only warns about a limit that it cannot
+ * enforce, and nobody reads that; we refuse a requested limit instead.
  */
 #pragma once
 
@@ -15,15 +15,15 @@ struct engine_caps {
     bool memory, swap, cpu_quota, cpu_shares, pids;
 };
 
-/* Of its description of itself. */
+/* Reads the engine's description of itself. */
 void engine_caps_read(const json_t *info, struct engine_caps *ret);
 
-/* -ENOENT, with the names of those it has. "" is its own choice; one that is called like a shim of containerd's ("io.containerd.x.v1") it
- * may find without having been told of it. */
+/* -ENOENT, with the names of the available ones. "" is the engine's choice. A name like that of a containerd shim
+ * ("io.containerd.x.v1") is accepted, because the engine may find it without configuration. */
 int engine_caps_check_runtime(const json_t *info, const char *oci_runtime, struct err *err);
 
-/* Both, of the engine itself. */
+/* Asks the engine and does both. */
 int engine_caps_query(struct engine *engine, const char *oci_runtime, struct engine_caps *ret, struct err *err);
 
-/* -ENOTSUP with the reason. A pids limit that nobody asked for is only a default. */
+/* -ENOTSUP with the reason. A pids limit that was not requested is only a default. */
 int engine_caps_check(const struct engine_caps *caps, const struct runtime_limits *limits, struct err *err);

@@ -11,7 +11,7 @@
 #define LOOK_MS 30000
 #define SILENCE_MS 120000
 
-/* Of the characters a name may have only these mean something in a query, and a slash in there means nothing. */
+/* Among the characters of image names, only these have a meaning in a query. */
 static void add_escaped(struct buf *out, const char *text, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
@@ -42,7 +42,7 @@ static int on_piece(const void *bytes, size_t len, void *cookie)
     return 0;
 }
 
-/* Passwords for registries are those of people, and no sandbox's: the engine is told none. */
+/* Passwords for registries belong to people, not to sandboxes, so we pass none to the engine. */
 static bool is_refused(const char *reason)
 {
     static const char *const signs[] = { "unauthorized", "authentication required", "no basic auth", "denied" };
@@ -73,7 +73,7 @@ static int image_pull(struct engine *engine, const char *name, struct pull *pull
                     &(struct engine_request){
                         .method = "POST", .path = path.data, .silence_ms = SILENCE_MS, .piece = on_piece, .cookie = pull },
                     &response, err);
-    /* Of whatever a registry says, engines say 500: nothing is wrong in here. */
+    /* Engines use 500 for any failure of a registry, which is not a failure of ours. */
     if (r == 0 && (r = response_check(&response, err)) < 0 && err && err->code == ERR_UNAVAILABLE)
         err->code = ERR_FAILED_PRECONDITION;
     if (r == 0 && pull->has_failed)
@@ -81,7 +81,7 @@ static int image_pull(struct engine *engine, const char *name, struct pull *pull
     return r;
 }
 
-/* 1: it is here; 0: it is not. */
+/* Returns 1 if the image is here, otherwise 0. */
 static int image_is_here(struct engine *engine, const char *name, struct err *err)
 {
     autofree char *path = xprintf("/images/%s/json", name);

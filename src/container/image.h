@@ -1,5 +1,5 @@
 /*
- * The image of a container: found, or fetched.
+ * Finds or fetches a container's image.
  */
 #pragma once
 
@@ -10,9 +10,9 @@
 #include "container/engine.h"
 #include "container/pull.h"
 
-/* The path of the API that fetches one. A name without tag and digest means ":latest": asked without, an engine would fetch every
- * tag there is. */
+/* Adds the API path that fetches an image. A name without tag and digest means ":latest"; otherwise an engine would fetch
+ * every tag. */
 void image_pull_path(const char *name, struct buf *out);
 
-/* The name is a valid one (wire/sandbox_spec.h). `fn` hears how far it is. */
+/* The name must be valid (wire/sandbox_spec.h). `fn` gets the progress. */
 int image_require(struct engine *engine, const char *name, bool may_pull, pull_fn fn, void *cookie, struct err *err);

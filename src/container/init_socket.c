@@ -13,8 +13,8 @@
 
 #include "base/cleanup.h"
 
-/* Through the descriptor of the directory: a path may be longer than a socket's address. Open to all, since the sandbox's user has to
- * connect; but only the container has a way to it. */
+/* Binds through the directory's descriptor, because the path may be too long for a socket address. The socket is open to all
+ * users, because the sandbox's user must connect, but only the container can reach it. */
 static int bind_in(int dir_fd, int fd)
 {
     struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -59,7 +59,7 @@ int init_socket_accept(int fd, uid_t uid, int *ret_fd, pid_t *ret_pid, int *ret_
     pidfd = (int) syscall(SYS_pidfd_open, who.pid, 0);
     if (pidfd < 0)
         return err_errno(err, -errno, "watching init");
-    /* Still there, so the number was not another's when it was opened. */
+    /* The connection is still open, so the pid was still init's when the pidfd was opened. */
     struct pollfd still = { .fd = guest, .events = 0 };
     if (poll(&still, 1, 0) > 0)
         return err_set(err, ERR_UNAVAILABLE, -ECONNRESET, "init ended before it was answered");

@@ -1,9 +1,9 @@
 /*
  * How init in a container gets the socket to its supervisor.
  *
- * Nothing can be inherited through an engine. So a listening socket is bound into the container as a file, and init, which is all that
- * runs there yet, connects to it: it is asked for by nobody else, accepts once, and is gone before the first command can be
- * started. What init is then given through that connection is its end of a pair that its supervisor made, as if it had inherited it.
+ * Nothing can be inherited through an engine. So a listening socket is bound into the container as a file, and init connects to
+ * it while it is the only process there. The socket accepts once and is gone before the first command can start. Through this
+ * connection init gets its end of a pair that the supervisor made, as if it had inherited that.
  */
 #pragma once
 
@@ -13,11 +13,11 @@
 
 #define INIT_SOCKET_NAME "socket"
 
-/* Listens at INIT_SOCKET_NAME in a directory that nobody but us may enter. */
+/* Listens at INIT_SOCKET_NAME in a directory that only we may enter. */
 int init_socket_open(int dir_fd, int *ret_fd, struct err *err);
 
-/* Somebody is there: lets him in if he is who is expected, and tells his pid as we see it and as a descriptor. The kernel says who
- * he is, the engine is not asked. */
+/* Accepts a connection if it comes from the expected user, and returns the peer's pid in our namespace and a pidfd. The
+ * kernel names the peer; the engine is not asked. */
 int init_socket_accept(int fd, uid_t uid, int *ret_fd, pid_t *ret_pid, int *ret_pidfd, struct err *err);
 
 int init_socket_pass_fd(int fd, int passed_fd, struct err *err);

@@ -3,10 +3,10 @@
  *
  *     agentfense-container ID     started by a supervisor, with its order and sockets as descriptors: runtime/docker_order.h
  *
- * Lives as long as the container and takes it away, also when SIGTERM comes, which the kernel sends when the supervisor dies. Killed
- * itself, it leaves a container whose init loses its supervisor and ends, upon which the engine removes it.
+ * Runs as long as the container and then removes it, also on SIGTERM, which the kernel sends when the supervisor dies. If it is
+ * killed itself, the container's init loses its supervisor and ends, and the engine removes the container.
  *
- * Exits with 0 when the container was there and is gone, 1 when nothing came of it: then it has reported why; 2 for a bad call.
+ * Exits with 0 if the container ran and is gone, 1 if it failed, after it has reported the reason, 2 for wrong arguments.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -47,7 +47,7 @@ static int container_serve_order(pid_t parent, struct err *err)
     ends.parent = parent;
     r = container_run(order, &ends, err);
     cleanup_fd(&ends.init_fd);
-    /* Once more: threads of a supervisor that is killed end one by one, and the first end brings the signal. */
+    /* Tried again: the threads of a killed supervisor end one by one, and the end of the first sends the signal. */
     container_dir_unmount(order, parent);
     container_dir_remove(order, parent);
     return r;

@@ -19,7 +19,7 @@
 #define STEP_MS 50
 #define NAME_MAX_BYTES 63
 
-/* 1: it is there; 0: it is not. */
+/* Returns 1 if the container exists, otherwise 0. */
 static int orphan_exists(struct engine *engine, const char *id, struct err *err)
 {
     autofree char *path = xprintf("/containers/%s/json", id);
@@ -53,12 +53,12 @@ int orphan_remove(struct engine *engine, const char *id, int wait_ms, struct err
 
 void orphan_list_path(const char *home, struct buf *out)
 {
-    /* {"label":["agentfense.home=<mark>"]}; a mark is hexadecimal. */
+    /* The filter is {"label":["agentfense.home=<mark>"]}; a mark is hexadecimal. */
     buf_addf(out, "/containers/json?all=1&filters=%%7B%%22label%%22%%3A%%5B%%22" CREATE_BODY_LABEL_HOME "%%3D%s%%22%%5D%%7D",
              home);
 }
 
-/* A label may be anybody's: it is no path before it was looked at. */
+/* Anyone may set a label, so it must be checked before it becomes a path. */
 static bool is_name(const char *name)
 {
     size_t len = strlen(name);
@@ -66,7 +66,7 @@ static bool is_name(const char *name)
     return len > 0 && len <= NAME_MAX_BYTES && name[0] != '.' && !strchr(name, '/');
 }
 
-/* A sandbox that has no supervisor has no use for one, nor has one that is gone. */
+/* A container is unused if its sandbox has no supervisor, or does not exist any more. */
 static bool is_in_use(int home_fd, const char *name)
 {
     autofree char *path = xprintf("%s/lock", name);
@@ -81,7 +81,7 @@ static int sweep_one(struct engine *engine, const struct docker_order *order, in
     const char *id = response_string(entry, "Id", ""), *name = response_string(labels, CREATE_BODY_LABEL_SANDBOX, "");
     bool is_own = strcmp(name, order->container.sandbox) == 0;
 
-    /* The engine was asked for these alone; it is looked at again before something goes. */
+    /* We asked the engine for these only, but check again before anything is removed. */
     if (!response_is_id(id) || strcmp(response_string(labels, CREATE_BODY_LABEL_HOME, ""), order->container.home) != 0)
         return 0;
     if (is_own)

@@ -1,7 +1,8 @@
 /*
- * Containers that nobody has a use for any more: of sandboxes of our own home whose supervisor is gone. An engine takes away a
- * container whose init has ended, and init ends with its supervisor; what remains is what was made and never started, and what an
- * engine that was itself killed forgot. Known by labels: whatever has others, or another home's, is not touched.
+ * Removes unused containers of this state directory's sandboxes, whose supervisors are gone. An engine removes a container
+ * whose init has ended, and init ends with its supervisor. What remains was created but never started, or forgotten by an
+ * engine that was killed. They are found by their labels; containers with other labels, or of another state directory, are not
+ * touched.
  */
 #pragma once
 
@@ -11,11 +12,11 @@
 #include "container/engine.h"
 #include "runtime/docker_order.h"
 
-/* By id or name; also one that runs. Returns when it is gone, waiting up to `wait_ms` for an engine that is at it already. */
+/* Removes a container by id or name, even if it runs. If the engine is already removing it, waits up to `wait_ms`. */
 int orphan_remove(struct engine *engine, const char *id, int wait_ms, struct err *err);
 
-/* Those of our own sandbox, all of them. Those of others too whose lock is free; what goes wrong with these is nobody's trouble. */
+/* Removes all containers of our own sandbox, and those of others whose lock is free. Failures with the latter are ignored. */
 int orphan_sweep(struct engine *engine, const struct docker_order *order, struct err *err);
 
-/* The path of the API that lists them. */
+/* Adds the API path that lists them. */
 void orphan_list_path(const char *home, struct buf *out);

@@ -18,7 +18,7 @@ void pull_done(struct pull *pull)
     buf_done(&pull->line);
 }
 
-/* NULL: no layer of which an account is kept. */
+/* Returns NULL if the layer is not counted. */
 static struct pull_layer *find_layer(struct pull *pull, const char *id)
 {
     if (*id == '\0' || strlen(id) >= PULL_ID_MAX)

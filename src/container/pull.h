@@ -1,7 +1,7 @@
 /*
- * What an engine tells while it fetches an image: one JSON object a line, for every layer again and again. Here that becomes one
- * line for a person, at most once a second, and an error if there was one. It all comes from a registry in the end: lines too long are
- * passed over, more layers than PULL_LAYERS_MAX are not counted.
+ * The progress that an engine reports while it fetches an image: a JSON object per line, repeatedly for every layer. This turns
+ * it into one line for a person, at most once a second, and an error if there was one. The data comes from a registry in the
+ * end: overlong lines are skipped, and layers beyond PULL_LAYERS_MAX are not counted.
  */
 #pragma once
 
@@ -28,7 +28,7 @@ struct pull_layer {
 struct pull {
     struct pull_layer layers[PULL_LAYERS_MAX];
     size_t layer_count;
-    struct buf line; /* what came of it */
+    struct buf line; /* the current line so far */
     bool is_skipping;
     bool has_failed;
     char error[RESPONSE_SHOWN_MAX + 8]; /* escaped */
@@ -40,8 +40,8 @@ struct pull {
 void pull_init(struct pull *pull, pull_fn fn, void *cookie);
 void pull_done(struct pull *pull);
 
-/* Bytes as they come, cut anywhere. `now_ns` decides whether the second is over. */
+/* Takes bytes as they arrive, split anywhere. `now_ns` decides whether a second has passed. */
 void pull_feed(struct pull *pull, const void *bytes, size_t len, int64_t now_ns);
 
-/* "2 of 5 layers, 12 of 48 MB" */
+/* Adds "2 of 5 layers, 12 of 48 MB". */
 void pull_summary(const struct pull *pull, struct buf *out);

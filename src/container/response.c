@@ -19,7 +19,7 @@ int response_json(const struct engine_response *response, json_type type, json_t
     return 0;
 }
 
-/* Not more than so many bytes, and whole characters: what follows a cut inside one would be shown as if it were wrong. */
+/* Returns a length of at most `most` bytes that does not split a character, because the rest would be shown as invalid. */
 static size_t response_cut_text(const char *text, size_t len, size_t most)
 {
     if (len <= most)

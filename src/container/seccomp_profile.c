@@ -23,7 +23,7 @@ static void add_masked(json_t *list, const struct seccomp_rule *rule, uint64_t m
                            json_pack("[o]", seccomp_profile_condition(rule->arg, "SCMP_CMP_MASKED_EQ", mask, value)));
 }
 
-/* "Any of these bits" is a line for each. */
+/* "Any of these bits" becomes a rule for each bit. */
 static void add_any_bit(json_t *list, const struct seccomp_rule *rule)
 {
     for (uint64_t bit = 1; bit; bit <<= 1)
@@ -76,7 +76,7 @@ static void add_rule(json_t *list, const struct seccomp_rule *rule)
     }
 }
 
-/* No list of architectures: then there is the machine's own alone, and calls of another end the process. */
+/* Without a list of architectures only the machine's own is allowed, and calls of another kill the process. */
 json_t *seccomp_profile_new(void)
 {
     json_t *list = json_array();

@@ -1,6 +1,6 @@
 /*
- * The table of runtime/seccomp.h as an engine wants it: the same filter that bubblewrap gets, so that what a command may do does not
- * depend on what confines it.
+ * The table of runtime/seccomp.h in an engine's format: the same filter as for bubblewrap, so that the rights of a command do
+ * not depend on its runtime.
  */
 #pragma once
 

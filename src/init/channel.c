@@ -25,14 +25,14 @@ int channel_inherit(int fd)
         return domain;
     if (domain != AF_UNIX || type != SOCK_SEQPACKET)
         return -EPROTOTYPE;
-    /* Reapers wait for room in it; the loop asks for no wait by itself. */
+    /* Blocking for the reapers, which wait until there is room; the loop asks for FRAME_NOWAIT itself. */
     flags = fcntl(fd, F_GETFL);
     if (flags < 0 || fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) < 0 || fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
         return -errno;
     return fd;
 }
 
-/* The one descriptor that comes with a packet; -EPROTO. */
+/* Returns the one descriptor of a packet; -EPROTO. */
 static int receive_fd(int from)
 {
     char byte;

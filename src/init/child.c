@@ -13,12 +13,12 @@
 #include <unistd.h>
 
 /*
- * How a command is made. The new process shares our memory and we sleep until it execs or ends (CLONE_VM | CLONE_VFORK), which
- * spares copying page tables, and lets it write down why it failed where we read it: no pipe. That is sound because there are
- * no threads, all signals are blocked in us, and the two never run at once. It has a stack of its own, since it leaves frames
- * there that we must not return into. Descriptors and dispositions are copies.
+ * How a command is made. The new process shares our memory and we sleep until it execs or ends (CLONE_VM | CLONE_VFORK). That
+ * avoids copying page tables, and the child can write the reason of a failure where we read it, without a pipe. It is sound
+ * because there are no threads, all signals are blocked in us, and the two never run at once. The child has its own stack,
+ * because we must not return into the frames it leaves. Descriptors and signal dispositions are copies.
  *
- * What init did at its start holds for the child too and is not repeated: default dispositions, no_new_privs, the umask.
+ * What init set at its start also holds for the child: default dispositions, no_new_privs, the umask.
  */
 
 #ifndef SYS_close_range
@@ -37,7 +37,7 @@ static int enter_session(struct child *child)
     return setpgid(0, 0) < 0 ? -errno : 0;
 }
 
-/* Those that lie where others shall be are moved out of the way first. */
+/* First moves descriptors away that occupy a target number. */
 static int place_fds(struct child *child)
 {
     int count = (int) child->fd_count, moved[INIT_SPAWN_FDS_MAX];
@@ -50,7 +50,7 @@ static int place_fds(struct child *child)
     for (int i = 0; i < count; i++)
         if (dup2(moved[i], i) < 0)
             return -errno;
-    /* All that is open here is CLOEXEC as well, so a kernel or filter without this call leaks nothing. */
+    /* All descriptors here are CLOEXEC as well, so nothing leaks if the kernel or a filter lacks this call. */
     syscall(SYS_close_range, count, UINT_MAX, 0);
     return 0;
 }
@@ -62,7 +62,7 @@ static int set_terminal(struct child *child)
     return ioctl(STDIN_FILENO, TIOCSCTTY, 0) < 0 ? -errno : 0;
 }
 
-/* Before the user changes: raising a hard limit needs what init may have and the user has not. */
+/* Before the user changes, because only init may be allowed to raise a hard limit. */
 static int set_limits(struct child *child)
 {
     for (uint32_t i = 0; i < child->spawn->rlimit_count; i++) {
@@ -75,8 +75,8 @@ static int set_limits(struct child *child)
     return 0;
 }
 
-/* Groups first and the user last, since after that we may no longer. Without groups there is nothing to drop, and in a user
- * namespace that denies setgroups() that is the one case that works. */
+/* Groups first and the user last, because afterwards we lose the right. Without groups there is nothing to drop, which is
+ * the only case that works in a user namespace that denies setgroups(). */
 static int change_user(struct child *child)
 {
     uint32_t uid = child->spawn->uid, gid = child->spawn->gid;
@@ -85,19 +85,19 @@ static int change_user(struct child *child)
         return 0;
     if (syscall(SYS_getgroups, 0, NULL) != 0 && syscall(SYS_setgroups, 0, NULL) < 0)
         return -errno;
-    /* The raw calls: libc's would make other threads follow, which takes locks. */
+    /* Raw calls, because libc's synchronise other threads, which takes locks. */
     if (syscall(SYS_setresgid, gid, gid, gid) < 0 || syscall(SYS_setresuid, uid, uid, uid) < 0)
         return -errno;
     return 0;
 }
 
-/* After change_user(): the directory must be one that the command's user may enter. */
+/* After change_user(), because the command's user must be allowed to enter the directory. */
 static int change_directory(struct child *child)
 {
     return chdir(child->vectors.cwd) < 0 ? -errno : 0;
 }
 
-/* The command's PATH, not ours: what it could start itself. */
+/* The command's PATH, not ours, as if the command started itself. */
 static const char *path_variable(char *const *envp)
 {
     for (; *envp; envp++)
@@ -122,8 +122,8 @@ static int execute_in(const struct child *child, const char *directory, size_t l
     return -errno;
 }
 
-/* Elements of PATH that are not absolute are left out, as everywhere in this house: an empty one means the working directory. A
- * candidate that may not be run is passed over like one that is missing, but remembered. */
+/* Skips relative elements of PATH, as everywhere in this tree: an empty one means the working directory. Skips a file that
+ * may not be executed like a missing one, but remembers it. */
 static int execute_by_name(const struct child *child)
 {
     int refused = 0;

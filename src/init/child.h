@@ -1,5 +1,5 @@
 /*
- * The main process of an exec, from its making until it has become the command.
+ * The main process of an exec, until it has become the command.
  */
 #pragma once
 
@@ -8,14 +8,14 @@
 #include "wire/init_proto.h"
 
 struct child {
-    const struct init_spawn *spawn; /* borrowed, as all of these */
+    const struct init_spawn *spawn; /* borrowed, like all of these */
     struct init_vectors vectors;
     int fds[INIT_SPAWN_FDS_MAX]; /* to become 0, 1, 2, ... */
     size_t fd_count;
 
-    enum init_step step; /* where it failed, when `error` is not 0 */
+    enum init_step step; /* the failed step, if `error` is not 0 */
     int error;
 };
 
-/* Returns when the command runs: its pid. Or -errno with `step` and `error` filled, and no process left. */
+/* Returns the pid once the command runs. Otherwise returns -errno, with `step` and `error` set and no process left. */
 pid_t child_start(struct child *child);

@@ -1,8 +1,8 @@
 /*
- * The execs that run: for each an id, the reaper, and what both know of it.
+ * The running execs: for each an id, its reaper, and their shared state.
  *
- * The table is of fixed size and lives in static memory; only the states are shared with reapers. An exec is in it from
- * exec_add() until its reaper was waited for, and, when the reaper was killed, until its processes are gone too.
+ * The table has a fixed size and is in static memory; only the states are shared with reapers. An exec is in it from exec_add()
+ * until its reaper was waited for and, if the reaper was killed, until its processes are gone too.
  */
 #pragma once
 
@@ -13,7 +13,7 @@
 #include "init/exec_state.h"
 
 struct exec {
-    uint64_t id; /* 0: the place is free */
+    uint64_t id; /* 0: free slot */
     pid_t reaper;
     bool orphaned;   /* its reaper was killed: its processes are init's children now */
     bool is_killing; /* see kill_tree.h */
@@ -25,15 +25,15 @@ struct exec {
 
 struct exec_table {
     struct exec *execs;        /* borrowed: static */
-    struct exec_state *states; /* owned, never given back; one for each place */
+    struct exec_state *states; /* owned, never freed; one per slot */
     size_t used;               /* no exec at this index or above */
     size_t count;
 };
 
-/* 0 or -errno. There is one table in a process. */
+/* Returns 0 or -errno. A process has one table. */
 int exec_table_open(struct exec_table *ret);
 
-/* NULL: INIT_EXECS_MAX are there. The state is STARTING. */
+/* Returns NULL if there are INIT_EXECS_MAX already. The state is STARTING. */
 struct exec *exec_add(struct exec_table *table, uint64_t id);
 void exec_remove(struct exec_table *table, struct exec *exec);
 

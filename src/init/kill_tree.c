@@ -15,16 +15,16 @@
 #define SYS_pidfd_open 434
 #endif
 
-/* Steps before a reaper that is stopped again and again is given up; steps during which a kill hurries. */
+/* Steps after which a reaper that keeps being stopped is killed, and steps after which a kill slows down. */
 #define STOPPED_STEPS_MAX 16
 #define STEPS_MAX 100
 
-/* Which processes of an exec a signal is for. */
+/* The processes of an exec that a signal is for. */
 struct kill_target {
     const struct kill_tree *kill_tree;
-    pid_t main_pid;       /* 0: not known */
+    pid_t main_pid;       /* 0: unknown */
     pid_t spared;         /* the main process, or 0 */
-    uint64_t since_ticks; /* those that started earlier are spared too */
+    uint64_t since_ticks; /* processes that started earlier are spared too */
 };
 
 static enum sweep_verdict kill_tree_verdict(pid_t pid, void *cookie)
@@ -35,13 +35,13 @@ static enum sweep_verdict kill_tree_verdict(pid_t pid, void *cookie)
         return SWEEP_LEAVE_OUT;
     if (pid == target->spared)
         return SWEEP_PASS_OVER;
-    /* What an older process starts is its own: a server in the background goes on forking for whoever calls it. */
+    /* The children of an older process are its own: a background server goes on forking for its callers. */
     if (target->since_ticks > 0 && sweep_start_ticks(target->kill_tree->proc_fd, pid) < target->since_ticks)
         return pid == target->main_pid ? SWEEP_PASS_OVER : SWEEP_LEAVE_OUT;
     return SWEEP_SIGNAL;
 }
 
-/* How many processes of the exec there are, as far as can be seen. */
+/* Returns the number of processes of the exec that were found. */
 static int signal_tree(struct kill_target *target, const struct exec *exec, int signal, enum sweep_order order)
 {
     int proc_fd = target->kill_tree->proc_fd;
@@ -54,7 +54,7 @@ static int signal_tree(struct kill_target *target, const struct exec *exec, int 
     return 0;
 }
 
-/* The state is asked after the descriptor is there: if the main process was not waited for by then, it is the one we hold. */
+/* Reads the phase after opening the pidfd: if the main process was not waited for by then, the pidfd is its own. */
 static void signal_main(const struct exec *exec, int signal)
 {
     pid_t pid = exec_main_pid(exec);
@@ -66,13 +66,13 @@ static void signal_main(const struct exec *exec, int signal)
         kill(pid, signal);
 }
 
-/* True: the command has no process yet, and its reaper will send the signal (exec_state.h). */
+/* Returns true if the command has no process yet, so that its reaper will send the signal (exec_state.h). */
 static bool leave_to_reaper(const struct exec *exec, int signal)
 {
     if (exec->orphaned || exec_phase(exec) != EXEC_STARTING)
         return false;
     atomic_store(&exec->state->signal, signal);
-    /* The reaper may have looked just before. Then the signal is still there, and ours to send. */
+    /* If the reaper has just looked for it, the signal is still there and we must send it. */
     return exec_phase(exec) == EXEC_STARTING || atomic_exchange(&exec->state->signal, 0) == 0;
 }
 
@@ -107,7 +107,7 @@ void kill_tree_handle_kill(const struct kill_tree *kill_tree, struct exec *exec,
         signal_tree(&target, exec, signal, SWEEP_TOGETHER);
 }
 
-/* Short at first, when most of it happens. What still lives after a hundred steps waits in the kernel, and so do we. */
+/* Short at first, when most processes end. After a hundred steps, the rest waits in the kernel, and we check rarely. */
 static int64_t pause_ms(uint32_t step_count)
 {
     if (step_count > STEPS_MAX)
@@ -129,7 +129,7 @@ static enum sweep_verdict count_living(pid_t pid, void *cookie)
     return SWEEP_PASS_OVER;
 }
 
-/* A stopped reaper waits for nobody, so all that was killed below it is still there, ended. */
+/* A stopped reaper reaps nothing, so the killed processes below it are still there as zombies. */
 static bool has_living(const struct kill_tree *kill_tree, const struct exec *exec)
 {
     struct living living = { .kill_tree = kill_tree };
@@ -161,12 +161,12 @@ static void note_step(const struct kill_tree *kill_tree, struct exec *exec, int 
 {
     exec->kill_empty_count = found == 0 ? exec->kill_empty_count + 1 : 0;
     exec->kill_next_ms = now_ms + pause_ms(exec->kill_step_count++);
-    /* Blind, and the number of the group may become another's. */
+    /* Without /proc we cannot see the processes, and the group's number may be reused. */
     if (kill_tree->proc_fd < 0 && !exec->orphaned && exec->kill_step_count > STEPS_MAX)
         exec->is_killing = false;
 }
 
-/* Orphaned execs have the same targets: one sweep, `orphans_found`, does for all of them. */
+/* Orphaned execs share their targets, so one sweep, `orphans_found`, serves all of them. */
 static void kill_tree_step(const struct kill_tree *kill_tree, struct exec *exec, int64_t now_ms, int *orphans_found)
 {
     int found;
@@ -200,7 +200,7 @@ int kill_tree_continue(const struct kill_tree *kill_tree, int64_t now_ms)
     return next_ms == INT64_MAX ? -1 : (int) (next_ms - now_ms);
 }
 
-/* Not after the first empty sweep: a list of children may lack one while others end. */
+/* Needs two empty sweeps: a list of children may miss one while others end. */
 bool kill_tree_is_done(const struct exec *exec)
 {
     return exec->orphaned && exec->kill_empty_count > 1;

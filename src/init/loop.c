@@ -12,7 +12,7 @@
 #include "init/reaper.h"
 #include "init/sweep.h"
 
-/* How long an init that is not pid 1 kills before it ends nevertheless. */
+/* How long an init that is not pid 1 keeps killing before it exits anyway. */
 #define FAREWELL_MS 10000
 #define FAREWELL_STEP_MS 50
 
@@ -26,7 +26,7 @@ static int64_t now_ms(void)
     return (int64_t) t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* init never waits for its supervisor: it has kills to go on with. Nothing may be pending. */
+/* init never waits for its supervisor, because kills must go on. No report may be pending. */
 static void loop_report(struct loop *loop, const struct init_report *report)
 {
     if (channel_report(loop->channel, report, -1, FRAME_NOWAIT) != -EAGAIN)
@@ -85,7 +85,7 @@ static void handle_kill(struct loop *loop, const struct init_request *request)
         kill_tree_handle_kill(&loop->kill_tree, exec, request);
 }
 
-/* Reads one frame. Returns -1 to go on, or how init ends. */
+/* Reads one frame. Returns -1 to continue, or init's exit code. */
 static int loop_handle_frame(struct loop *loop)
 {
     struct init_request request;
@@ -110,7 +110,7 @@ static int loop_handle_frame(struct loop *loop)
     return end;
 }
 
-/* What the reaper of this exec would have said. False when there is more to say once there is room. */
+/* Reports what this exec's reaper would have reported. Returns false if more must be reported once there is room. */
 static bool report_end(struct loop *loop, const struct exec *exec)
 {
     struct init_report exited = { .type = INIT_REPORT_EXITED, .id = exec->id, .exited = { .status = SIGKILL } };
@@ -141,7 +141,7 @@ static void on_reaper_end(struct loop *loop, struct exec *exec)
     kill_tree_begin(exec);
 }
 
-/* Also those that are no reapers: as pid 1 or subreaper we inherit what nobody else waits for. */
+/* Also reaps other children: as pid 1 or subreaper we inherit orphans. */
 static void loop_reap_children(struct loop *loop)
 {
     struct signalfd_siginfo info;
@@ -170,7 +170,7 @@ static int loop_continue_kills(struct loop *loop)
     return wait_ms;
 }
 
-/* As pid 1 it is enough to end: the kernel kills the namespace and waits for it. */
+/* As pid 1 exiting is enough: the kernel kills the namespace and waits for it. */
 static void kill_all(struct loop *loop)
 {
     int64_t deadline_ms = now_ms() + FAREWELL_MS;
@@ -184,7 +184,7 @@ static void kill_all(struct loop *loop)
 
         poll(&p, 1, wait_ms < 0 || wait_ms > FAREWELL_STEP_MS ? FAREWELL_STEP_MS : wait_ms);
         loop_reap_children(loop);
-        loop->has_pending = false; /* nobody reads any more */
+        loop->has_pending = false; /* nobody reads it any more */
     }
 }
 

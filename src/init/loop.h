@@ -1,5 +1,5 @@
 /*
- * init's life: it waits for requests and for the ends of reapers, and costs nothing while there are none.
+ * init's main loop: waits for requests and for reapers to end, and is idle otherwise.
  */
 #pragma once
 
@@ -12,17 +12,17 @@
 
 struct loop {
     int channel; /* owned */
-    int signals; /* owned: tells of SIGCHLD */
+    int signals; /* owned: signalfd for SIGCHLD */
     int proc_fd; /* owned, or -1 */
     bool is_pid1;
-    bool has_pending; /* a report that found no room; no request is taken until it went out */
+    bool has_pending; /* a report could not be sent; no request is read until it was */
     struct init_report pending;
     struct exec_table table;
     struct kill_tree kill_tree;
 };
 
-/* Takes over the channel, says HELLO. 0 or -errno. */
+/* Takes the channel and sends HELLO. Returns 0 or -errno. */
 int loop_open(struct loop *loop, int channel);
 
-/* Serves until SHUTDOWN, the end of the peer or a frame that is no request, then kills all that runs. */
+/* Serves until SHUTDOWN, the end of the peer or an invalid frame, then kills everything that runs. */
 enum init_exit loop_run(struct loop *loop);

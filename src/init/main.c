@@ -1,11 +1,11 @@
 /*
  * agentfense-init: the process inside a sandbox that starts commands for its supervisor and reports how they end.
  *
- *     agentfense-init --fd N          the supervisor's socket, inherited
- *     agentfense-init --socket PATH   be given it by whoever listens there, for where nothing can be inherited
+ *     agentfense-init --fd N          uses the inherited socket to the supervisor
+ *     agentfense-init --socket PATH   gets the socket from the listener at PATH, if nothing can be inherited
  *
- * Best as pid 1. It needs no file of its image, no shell, no /proc (but see kill_tree.h), no privilege. It keeps nothing that an
- * agent could want: what it says is believed by nobody, and it can do nothing that a command could not.
+ * Runs best as pid 1. It needs no file of its image, no shell, no /proc (but see kill_tree.h) and no privilege. It has nothing
+ * that an agent could want: nobody trusts its reports, and it can do nothing that a command could not.
  */
 #include <errno.h>
 #include <signal.h>
@@ -35,7 +35,7 @@ static int init_print_error(enum init_exit code, const char *text, int r)
     return code;
 }
 
-/* A descriptor's number, or -1. */
+/* Parses a descriptor's number; -1 if it is invalid. */
 static int parse_fd(const char *text)
 {
     int fd = 0;
@@ -50,7 +50,7 @@ static int parse_fd(const char *text)
     return fd;
 }
 
-/* Nothing that whoever started us forgot to close shall be there when commands run. */
+/* Closes descriptors that our starter forgot to close, before commands run. */
 static void close_others(int channel)
 {
     if (channel > 3)
@@ -62,8 +62,8 @@ static void close_others(int channel)
             close(fd);
 }
 
-/* All commands start with default dispositions and without set-user-ID powers because we have it so. libc does not let its own
- * signals (32, 33) be set, so the kernel is asked; all zero is SIG_DFL on every architecture. */
+/* Commands inherit default dispositions and no set-user-ID rights from us. libc does not allow setting its own signals (32,
+ * 33), so this calls the kernel; all zeros mean SIG_DFL on every architecture. */
 static void reset_signals(void)
 {
     static const char all_zero[64];
@@ -75,7 +75,7 @@ static void reset_signals(void)
     sigprocmask(SIG_SETMASK, &all, NULL);
 }
 
-/* Not dumpable: no command, though of the same user, may trace us, read our memory or take our descriptors. */
+/* Not dumpable: no command of the same user may trace us, read our memory or take our descriptors. */
 static int init_prepare_process(void)
 {
     reset_signals();

@@ -11,7 +11,7 @@
 #include "init/child.h"
 #include "init/tty.h"
 
-/* Too large for a stack; only what is used costs memory, and that in this process alone. */
+/* Too large for a stack. Only the used part costs memory, and only in this process. */
 static char *vector_room[INIT_STRINGS_COUNT_MAX + 2];
 
 static void set_state(const struct reaper *k, enum exec_phase state)
@@ -22,7 +22,7 @@ static void set_state(const struct reaper *k, enum exec_phase state)
 static void reaper_report(const struct reaper *k, struct init_report *report, int fd)
 {
     report->id = k->id;
-    /* A supervisor that is slow to read makes us wait, not init. One that is gone ends init, and us with it. */
+    /* If the supervisor reads slowly, we wait, not init. If it is gone, init ends and so do we. */
     channel_report(k->channel, report, fd, FRAME_WAIT);
 }
 
@@ -41,7 +41,7 @@ static void become_reaper(const struct reaper *k)
         reaper_fail(k, INIT_STEP_REAPER, errno);
     if (!k->follows)
         return;
-    /* An init that died before the call sends nothing any more. */
+    /* An init that died before this call sends no signal any more. */
     if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || getppid() != k->init)
         _exit(0);
 }
@@ -69,7 +69,8 @@ static void borrow_fds(const struct reaper *k, struct child *child)
         child->fds[child->fd_count++] = k->frame->fds[i];
 }
 
-/* The one that init could not send yet (exec_phase.h). The command leads its group, which nobody can have left in so short a time. */
+/* Sends the signal that init could not send yet (exec_state.h). The command leads its group, and no process can have left it
+ * so early. */
 static void send_early_signal(const struct reaper *k, pid_t pid)
 {
     int signal = atomic_exchange(&k->state->signal, 0);
@@ -91,8 +92,8 @@ static void report_started(const struct reaper *k, pid_t pid, const struct tty *
         reaper_report(k, &pty, tty->master);
 }
 
-/* Returns the main process, with all descriptors of the exec closed in here: a reader of its output shall see the end of it, also while
- * we wait until our report can be sent. */
+/* Returns the main process, with all descriptors of the exec closed here: a reader of its output must see the end of file,
+ * even while we wait to send our report. */
 static pid_t reaper_start_command(const struct reaper *k)
 {
     struct child child = { .spawn = k->spawn };
@@ -133,7 +134,7 @@ static void report_exited(const struct reaper *k, int status, const struct rusag
     set_state(k, EXEC_REPORTED);
 }
 
-/* Waits for one child to end: any of the exec, since all orphans become ours. False when there is none any more. */
+/* Waits for any process of the exec to end; orphans become our children. Returns false if there are none left. */
 static bool reap_one(const struct reaper *k, pid_t main_pid)
 {
     struct rusage usage;

@@ -13,9 +13,9 @@
 
 #define PROC_MAGIC 0x9fa0
 #define PATH_ROOM 64
-#define STAT_ROOM 512 /* for the first 22 fields, each as long as it can be */
+#define STAT_ROOM 512 /* for the first 22 fields at their maximum length */
 
-/* Breadth first. */
+/* A breadth-first walk. */
 struct sweep {
     int proc_fd;
     int signal;
@@ -26,7 +26,7 @@ struct sweep {
     pid_t found[SWEEP_MAX];
 };
 
-/* What getdents64 fills in. */
+/* The entries of getdents64(2). */
 struct proc_dirent {
     uint64_t ino;
     int64_t off;
@@ -35,7 +35,7 @@ struct proc_dirent {
     char name[];
 };
 
-/* Appends a text or a number to a path that has room for them. */
+/* Appends a text or a number to a path with enough room. */
 static char *put_text(char *at, const char *text)
 {
     size_t len = strlen(text);
@@ -66,7 +66,7 @@ static void sweep_visit_process(struct sweep *sweep, pid_t pid)
     sweep->found[sweep->count++] = pid;
 }
 
-/* Numbers with a space behind each; one may be cut in two by the end of a read. */
+/* The file has numbers, each followed by a space. The end of a read may split one. */
 static void read_children(struct sweep *sweep, const char *path)
 {
     autofd int fd = openat(sweep->proc_fd, path, O_RDONLY | O_CLOEXEC);
@@ -101,7 +101,7 @@ static void visit_threads(struct sweep *sweep, char path[PATH_ROOM], char *end, 
     }
 }
 
-/* Each thread has children of its own. */
+/* Each thread has its own list of children. */
 static void sweep_visit_tasks(struct sweep *sweep, pid_t pid)
 {
     _Alignas(struct proc_dirent) char batch[1024];
@@ -140,8 +140,8 @@ int sweep_below(int proc_fd, pid_t root, int signal, enum sweep_order order, swe
     return (int) sweep.count;
 }
 
-/* What /proc/<pid>/stat says behind the name, from the state on; NULL when there is no such process. The name may contain
- * anything, parentheses too, but what follows are numbers. */
+/* Returns the part of /proc/<pid>/stat after the name, beginning with the state; NULL if the process does not exist. The
+ * name may contain anything, even parentheses, but numbers follow it. */
 static const char *read_stat(int proc_fd, pid_t pid, char text[STAT_ROOM])
 {
     char path[PATH_ROOM], *end;
@@ -180,7 +180,7 @@ uint64_t sweep_start_ticks(int proc_fd, pid_t pid)
     const char *at = read_stat(proc_fd, pid, text);
     uint64_t ticks = 0;
 
-    /* Field 22; the state is the third. */
+    /* Field 22 is the start time; the state is field 3. */
     for (int field = 3; at && field < 22; field++) {
         at = strchr(at, ' ');
         at = at ? at + 1 : NULL;
@@ -190,7 +190,7 @@ uint64_t sweep_start_ticks(int proc_fd, pid_t pid)
     return ticks;
 }
 
-/* Another pid namespace's procfs would give us pids that mean other processes here. */
+/* A procfs of another pid namespace would show pids that mean other processes here. */
 static bool shows_us(int proc_fd)
 {
     char link[32], us[32];
@@ -203,7 +203,7 @@ static bool shows_us(int proc_fd)
     return strcmp(link, us) == 0;
 }
 
-/* A kernel may be built without these files. */
+/* The kernel may lack these files (CONFIG_PROC_CHILDREN). */
 static bool shows_children(int proc_fd)
 {
     char path[PATH_ROOM];

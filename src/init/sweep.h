@@ -1,8 +1,8 @@
 /*
- * A walk over all processes below one, as /proc shows them (/proc/<pid>/task/<tid>/children, Linux 4.2), sending each a signal.
+ * A walk over all processes below a process, by /proc/<pid>/task/<tid>/children (Linux 4.2), that signals each.
  *
- * One sweep is bounded: it meets at most SWEEP_MAX processes. While processes fork and end it may miss some, so whoever wants
- * all of them sweeps again until a sweep finds none; what is stopped or killed cannot fork, so that comes to an end.
+ * A sweep meets at most SWEEP_MAX processes, and may miss some that fork or end meanwhile. A caller who wants all of them
+ * repeats it until it finds none; stopped and killed processes cannot fork, so that terminates.
  */
 #pragma once
 
@@ -13,31 +13,31 @@
 #define SWEEP_MAX 4096
 
 enum sweep_verdict {
-    SWEEP_SIGNAL,    /* and go on below it */
-    SWEEP_PASS_OVER, /* no signal, but go on below it */
-    SWEEP_LEAVE_OUT, /* it and all below */
+    SWEEP_SIGNAL,    /* and walk below it */
+    SWEEP_PASS_OVER, /* no signal, but walk below it */
+    SWEEP_LEAVE_OUT, /* neither it nor anything below */
 };
 
 typedef enum sweep_verdict (*sweep_fn)(pid_t pid, void *cookie);
 
-/* A descriptor of /proc, if it is procfs and shows this process under its pid. Or -errno. To be called before a command could
- * put anything there. */
+/* Returns a descriptor of /proc if it is a procfs that shows this process under its pid, or -errno. Call it before any
+ * command could put something there. */
 int sweep_open_proc(void);
 
 enum sweep_order {
-    SWEEP_AT_ONCE,  /* each when it is met: against those that fork faster than they are counted */
-    SWEEP_TOGETHER, /* all after the last was met: a parent that dies of it does not take its children out of sight */
+    SWEEP_AT_ONCE,  /* as soon as each is met: against processes that fork faster than they are counted */
+    SWEEP_TOGETHER, /* after all were met: killing a parent does not hide its children from the walk */
 };
 
-/* Signals what is below `root`, not itself. How many processes were found that are not left out, ended ones that nobody has
- * waited for yet included. */
+/* Signals everything below `root`, but not `root` itself. Returns the number of processes that were not left out, including
+ * zombies. */
 int sweep_below(int proc_fd, pid_t root, int signal, enum sweep_order order, sweep_fn judge, void *cookie);
 
-/* Whether a process is stopped by a signal. */
+/* Tells whether a process is stopped by a signal. */
 bool sweep_is_stopped(int proc_fd, pid_t pid);
 
-/* Whether a process has ended, waited for or not. A process whose main thread alone has ended counts as ended too. */
+/* Tells whether a process has ended, reaped or not. A process of which only the main thread has ended counts too. */
 bool sweep_is_ended(int proc_fd, pid_t pid);
 
-/* When a process started, in clock ticks since boot; 0 when that cannot be seen. */
+/* Returns when a process started, in clock ticks since boot; 0 if unknown. */
 uint64_t sweep_start_ticks(int proc_fd, pid_t pid);

@@ -15,7 +15,7 @@
 #define NAME_ROOM 32
 #define SLAVE_FLAGS (O_RDWR | O_NOCTTY | O_CLOEXEC)
 
-/* "/dev/pts/<number>", without stdio: written from the end. Returns where it begins. */
+/* Formats "/dev/pts/<number>" without stdio, from the end. Returns its beginning. */
 static const char *slave_name(unsigned number, char room[NAME_ROOM])
 {
     static const char directory[] = "/dev/pts/";
@@ -29,7 +29,7 @@ static const char *slave_name(unsigned number, char room[NAME_ROOM])
     return memcpy(at, directory, sizeof(directory) - 1);
 }
 
-/* By the master itself (4.13), which needs no path; by name where a filter or an emulated kernel does not know that. */
+/* Uses the master's ioctl (Linux 4.13), which needs no path; by name if a filter or an emulated kernel lacks it. */
 static int open_slave(int master)
 {
     unsigned number = 0;

@@ -27,15 +27,15 @@
 #define ARGV_MAX 64
 
 struct bwrap_runtime {
-    struct runtime runtime; /* first, so that one is the other */
+    struct runtime runtime; /* first, so that a pointer to one is a pointer to the other */
     struct bwrap_probe probe;
     struct cgroup_tree *tree; /* owned; NULL until a sandbox needs a cgroup */
 };
 
-/* The descriptors of one start. */
+/* The descriptors for one start. */
 struct bwrap_start {
-    int args_ours, args_theirs;     /* owned; a stream: bwrap waits at its end until we have written */
-    int info;                       /* owned; a file in memory into which bwrap writes init's pid */
+    int args_ours, args_theirs;     /* owned; a stream socket, because bwrap reads until its end */
+    int info;                       /* owned; a memory file into which bwrap writes init's pid */
     int output_theirs;              /* owned */
     int procs_fds[CGROUP_DIRS_MAX]; /* owned */
     size_t procs_count;
@@ -61,7 +61,8 @@ static int start_init(struct bwrap_start *start, struct runtime_process *process
         return -errno;
     start->args_ours = pair[0];
     start->args_theirs = pair[1];
-    /* No pipe: if we die, writing to it would kill bwrap before it has let its child go on, which would then wait for ever. */
+    /* Not a pipe: if we die, writing to it would kill bwrap before it has released its child, which would then wait for
+     * ever. */
     start->info = memfd_create("info", MFD_CLOEXEC);
     if (start->info < 0 || pipe2(pair, O_CLOEXEC) < 0)
         return -errno;
@@ -70,8 +71,8 @@ static int start_init(struct bwrap_start *start, struct runtime_process *process
     return fd_set_nonblock(process->output_fd, true);
 }
 
-/* Since 5.14 RLIMIT_NPROC counts per user namespace: set inside, after the namespace was made, it is a limit of this sandbox
- * alone, whatever else its user runs. */
+/* Since Linux 5.14 RLIMIT_NPROC counts per user namespace. Set inside the sandbox's namespace, it limits this sandbox alone,
+ * whatever else its user runs. */
 static bool nproc_counts_per_namespace(void)
 {
     struct utsname name;
@@ -81,7 +82,7 @@ static bool nproc_counts_per_namespace(void)
            (major > 5 || (major == 5 && minor >= 14));
 }
 
-/* A limit that nobody asked for is none where it cannot be held: then 'agentfense doctor' says so. */
+/* Applies the default memory limit if a cgroup can enforce it. Otherwise there is none, which 'agentfense doctor' reports. */
 static bool take_default_memory(struct bwrap_runtime *self, struct runtime_limits *limits)
 {
     struct err err = ERR_NONE;
@@ -93,8 +94,8 @@ static bool take_default_memory(struct bwrap_runtime *self, struct runtime_limit
     return true;
 }
 
-/* Being moved into a cgroup costs a start up to 10 ms. So one is made when a limit needs it, and pids alone need it only when
- * somebody asked for a number, which should then also be seen as an event, or when the kernel has nothing better. */
+/* Moving a process into a cgroup costs up to 10 ms per start, so a cgroup is made only if a limit needs it. Pids alone need
+ * one only if a number was requested, which should also cause an event, or if the kernel has no other way. */
 static int make_cgroup(struct bwrap_runtime *self, const struct runtime_spec *spec, struct runtime_process *process,
                        struct err *err)
 {
@@ -116,12 +117,12 @@ static int make_cgroup(struct bwrap_runtime *self, const struct runtime_spec *sp
     if (!pids_here)
         process->nproc_rlimit = by_rlimit ? runtime_spec_pids(spec) : 0;
     if (!pids_here && !by_rlimit)
-        limits->pids = 0; /* the default, which nothing holds */
+        limits->pids = 0; /* the default, which nothing enforces */
     if (!others && !pids_here)
         return 0;
     r = cgroup_new(self->tree, spec->id, limits, pids_here ? runtime_spec_pids(spec) : 0, &process->cgroup, err);
     if (r < 0 && is_default) {
-        /* Nobody asked for it: what remains of the limits is tried. */
+        /* Nobody requested this limit: try the others without it. */
         log_warn("the default limit of memory cannot be enforced", LOG_STR("reason", err->text));
         limits->memory_bytes = limits->memory_default_bytes = 0;
         *err = ERR_NONE;
@@ -130,9 +131,9 @@ static int make_cgroup(struct bwrap_runtime *self, const struct runtime_spec *sp
     return r < 0 ? r : cgroup_watch_new(process->cgroup, &process->watch, err);
 }
 
-/* No death signal from here: bwrap sets one for itself when its child can nearly do without it. Killed before that it would
- * leave a child that waits for its ids for ever. If we die so early, bwrap goes on to start init, whose socket has then ended.
- * What is left of the gap is bwrap_orphan.h's. */
+/* No death signal is set here: bwrap sets one for itself when its child hardly needs it any more. Killed before that, it
+ * would leave a child that waits for its ids for ever. If we die that early, bwrap goes on and starts init, whose socket is
+ * closed by then. bwrap_orphan.h handles the remaining gap. */
 static int bwrap_spawn(const struct bwrap_runtime *self, const struct runtime_spec *spec, const struct bwrap_args *args,
                        const struct bwrap_start *start, struct proc *ret, struct err *err)
 {
@@ -189,7 +190,7 @@ static int send_args(const struct bwrap_args *args, struct bwrap_start *start)
     return 0;
 }
 
-/* {"child-pid": 4711, ...}: of bwrap itself, which no agent's code has touched yet. 0 while it has not written all of it. */
+/* Parses {"child-pid": 4711, ...}. bwrap itself writes it, before any of the agent's code runs. 0 if it is incomplete. */
 static pid_t parse_init_pid(int info)
 {
     static const char key[] = "\"child-pid\":";
@@ -202,7 +203,7 @@ static pid_t parse_init_pid(int info)
     return at ? (pid_t) strtol(at + strlen(key), NULL, 10) : 0;
 }
 
-/* A file in memory tells nobody that it was written, so it is looked at: for the millisecond or two that bwrap needs. */
+/* Polls, because a memory file cannot notify us. bwrap needs a millisecond or two. */
 static int wait_init_pid(struct runtime_process *process, const struct bwrap_start *start)
 {
     const struct timespec step = { .tv_nsec = 100000 };
@@ -221,8 +222,8 @@ static int wait_init_pid(struct runtime_process *process, const struct bwrap_sta
     return 0;
 }
 
-/* bwrap is init's parent and reaps it, so the number may be another's by now: the parent in /proc, read after the pidfd was
- * opened, tells. When init is gone already, bwrap ends too. */
+/* bwrap is init's parent and reaps it, so the pid may belong to another process by now. The parent in /proc, read after the
+ * pidfd was opened, proves that it does not. If init is gone already, bwrap ends too. */
 static void open_init(struct runtime_process *process)
 {
     autofd int fd = (int) syscall(SYS_pidfd_open, process->init_pid, 0);
@@ -262,7 +263,7 @@ static int bwrap_launch(struct bwrap_runtime *self, const struct runtime_spec *s
         return r;
     close(steal_fd(&start->args_theirs));
     close(steal_fd(&start->output_theirs));
-    /* bwrap is still reading its arguments: it has no child and no namespace that could stay behind outside the cgroup. */
+    /* bwrap is still reading its arguments: no child and no namespace of it could remain outside the cgroup. */
     if (process->cgroup && start->procs_count < process->cgroup->count &&
         (r = cgroup_attach(process->cgroup, process->proc.pid, err)) < 0)
         return r;
@@ -294,7 +295,7 @@ static int on_start(struct runtime *runtime, const struct runtime_spec *spec, st
     return r;
 }
 
-/* Its death signal ends init too, also where init could not be named. */
+/* bwrap's death signal ends init too, even if we have no pidfd of init. */
 static int on_kill(struct runtime_process *process)
 {
     return proc_signal(&process->proc, SIGKILL);

@@ -1,6 +1,6 @@
 /*
- * Confinement by bubblewrap: everything a sandbox is made of is in bwrap_args.h; here it is started, put into its cgroup and
- * ended. Works the same as root (the sandbox has a uid of its own, see identity.h) and as an ordinary user.
+ * Confinement by bubblewrap: starts it, puts it into its cgroup and ends it. bwrap_args.h describes what a sandbox consists of.
+ * Works the same way for root, where the sandbox has its own uid (identity.h), and for an ordinary user.
  */
 #pragma once
 
@@ -8,8 +8,8 @@
 #include "runtime/bwrap_probe.h"
 #include "runtime/runtime.h"
 
-/* With the host's bubblewrap (bwrap_probe_file). */
+/* Uses the host's bubblewrap (bwrap_probe_file()). */
 int bwrap_runtime_new(struct runtime **ret, struct err *err);
 
-/* With another one, or as if it were another. `probe` is copied. */
+/* Uses the bubblewrap that `probe` describes, which is copied. */
 struct runtime *bwrap_runtime_of_probe(const struct bwrap_probe *probe);

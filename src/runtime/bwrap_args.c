@@ -47,7 +47,7 @@ static struct bwrap_op *bwrap_args_add(struct bwrap_args *args, const char *opti
     return &args->ops[args->count++];
 }
 
-/* The number that a descriptor, taken over, has in bwrap. */
+/* Takes a descriptor and returns the number it will have in bwrap. */
 static int take_fd(struct bwrap_args *args, int fd)
 {
     vec_room(&args->fds, &args->fd_cap, args->fd_count);
@@ -76,7 +76,7 @@ static void add_tmpfs(struct bwrap_args *args, const char *path, int perms, uint
     op->size_bytes = size_bytes;
 }
 
-/* The text in a file in memory, for bwrap to read. */
+/* Writes the text to a memory file for bwrap to read. */
 static int hold_text(const struct buf *text)
 {
     autofd int fd = memfd_create("etc", MFD_CLOEXEC);
@@ -105,7 +105,7 @@ static int add_file(struct bwrap_args *args, const char *path, const struct buf 
     return 0;
 }
 
-/* bwrap reads the whole table of mounts for each bind; a page or two are copied in a fraction of that time. */
+/* bwrap reads the whole mount table for each bind mount; copying a page or two takes a fraction of that time. */
 static bool add_copy(struct bwrap_args *args, const char *full, const char *path)
 {
     autodone(buf) struct buf text = BUF_EMPTY;
@@ -114,8 +114,8 @@ static bool add_copy(struct bwrap_args *args, const char *full, const char *path
     return fd >= 0 && fd_read_all(fd, COPY_MAX_BYTES, &text) == 0 && add_file(args, path, &text) == 0;
 }
 
-/* How the host's file at `path` gets in, if it is there: a symlink as the same symlink, a small file as a copy, the rest bound
- * read-only. */
+/* Adds the host's file at `path`, if it exists: a symlink as the same symlink, a small file as a copy, anything else as a
+ * read-only bind mount. */
 static bool add_of_host(struct bwrap_args *args, const char *path)
 {
     autofree char *full = xprintf("%s%s", args->root, path);
@@ -148,13 +148,13 @@ static void add_namespaces(struct bwrap_args *args, const struct runtime_spec *s
     bwrap_args_add(args, "--unshare-cgroup", NULL, NULL);
     if (spec->net == RUNTIME_NET_NONE)
         bwrap_args_add(args, "--unshare-net", NULL, NULL);
-    /* Also takes away what is left of capabilities over the namespace we are in; the filter says the same for old versions. */
+    /* Also drops the remaining capabilities over our namespace. For old versions the filter does the same. */
     if (probe->has_disable_userns)
         bwrap_args_add(args, "--disable-userns", NULL, NULL);
     add_number(args, "--uid", runtime_spec_agent_uid(spec));
     add_number(args, "--gid", runtime_spec_agent_gid(spec));
     bwrap_args_add(args, "--hostname", runtime_spec_hostname(spec), NULL);
-    /* Its own session, so the terminal of whoever runs us is out of reach (CVE-2017-5226). */
+    /* In its own session the sandbox cannot reach the terminal of our user (CVE-2017-5226). */
     bwrap_args_add(args, "--new-session", NULL, NULL);
     if (!spec->outlive_parent)
         bwrap_args_add(args, "--die-with-parent", NULL, NULL);
@@ -191,8 +191,8 @@ static int add_system(struct bwrap_args *args, struct err *err)
     return 0;
 }
 
-/* Of the host's /etc only what programs need to find libraries, certificates and the time. Not /etc/ssl as a whole: it has a
- * directory for private keys. Parents stand before what is in them. */
+/* Only the parts of the host's /etc that programs need to find libraries, certificates and the time. Not all of /etc/ssl,
+ * which has a directory for private keys. Parents precede their entries. */
 static const char *const etc_of_host[] = {
     "/etc/alternatives",
     "/etc/ld.so.cache",
@@ -213,7 +213,7 @@ static const char *const etc_of_host[] = {
     "/etc/services",
 };
 
-/* Directories between /etc and the entry are made by hand, or bwrap would make them closed to all but their owner. */
+/* Makes the directories between /etc and the entry explicitly, because bwrap would close them to all but their owner. */
 static void add_parents(struct bwrap_args *args, const char *path)
 {
     for (const char *slash = strchr(path + strlen("/etc/"), '/'); slash; slash = strchr(slash + 1, '/')) {
@@ -274,7 +274,7 @@ static bool host_runs(const struct bwrap_args *args, const char *name, char foun
     return false;
 }
 
-/* Our own corner of the sandbox: init, and the name `python` where there is only python3. */
+/* Adds our own files: init, and the name `python` if there is only python3. */
 static void add_own(struct bwrap_args *args, const struct runtime_spec *spec)
 {
     char found[64];
@@ -296,7 +296,7 @@ static int add_init_copy(struct bwrap_args *args, const struct runtime_spec *spe
 
     if (spec->init_path)
         return 0;
-    /* Opened anew: a duplicate would share its read position with whoever else starts a sandbox from it. */
+    /* Opened again: a duplicate would share its file position with other starts. */
     snprintf(link, sizeof(link), "/proc/self/fd/%d", spec->init_fd);
     fd = open(link, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
@@ -312,8 +312,8 @@ static int add_init_copy(struct bwrap_args *args, const struct runtime_spec *spe
     return r < 0 ? err_errno(err, r, "reading init") : 0;
 }
 
-/* The kernel lists the keys of a user to all of its processes, whatever their namespaces: names of keys tell what is mounted and who is
- * logged in where. A user of the sandbox's own has none. */
+/* The kernel shows the keys of a user to all processes of that user, in every namespace. Their names reveal what is mounted
+ * and who is logged in where. A user of the sandbox's own has no keys. */
 static void hide_keys(struct bwrap_args *args, const struct runtime_spec *spec)
 {
     static const char *const files[] = { "/proc/keys", "/proc/key-users" };
@@ -330,7 +330,7 @@ static void add_proc(struct bwrap_args *args, const struct runtime_spec *spec)
 {
     bool was_staging = args->is_staging;
 
-    /* Only bwrap is in the namespace of processes that it shows. */
+    /* Only bwrap is in the pid namespace that this /proc shows. */
     if (was_staging)
         add_dir(args, "/proc");
     args->is_staging = false;
@@ -339,7 +339,8 @@ static void add_proc(struct bwrap_args *args, const struct runtime_spec *spec)
     args->is_staging = was_staging;
 }
 
-/* /dev as bwrap makes it (null, zero, full, random, urandom, tty, pts), closed, but for a /dev/shm of limited size. */
+/* Adds /dev as bwrap makes it (null, zero, full, random, urandom, tty, pts), read-only except for a /dev/shm of limited
+ * size. */
 static void add_devices(struct bwrap_args *args, const struct runtime_spec *spec)
 {
     bwrap_args_add(args, "--dev", "/dev", NULL);
@@ -356,7 +357,7 @@ static void add_scratch(struct bwrap_args *args, const struct runtime_spec *spec
     add_tmpfs(args, RUNTIME_HOME, 0755, spec->home_bytes ? spec->home_bytes : RUNTIME_HOME_BYTES);
 }
 
-/* By descriptor where bwrap can: it then checks that what it bound is what we opened. */
+/* Binds by descriptor if bwrap can: it then checks that it has bound the directory that we opened. */
 static int add_workspace(struct bwrap_args *args, const struct runtime_spec *spec, const struct bwrap_probe *probe,
                          struct err *err)
 {
@@ -384,7 +385,7 @@ static int add_workspace(struct bwrap_args *args, const struct runtime_spec *spe
     return 0;
 }
 
-/* -1 when it cannot be opened without following a link. */
+/* Returns -1 if the path cannot be opened without following a link. */
 static int open_source(const char *path)
 {
     autofd int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -394,9 +395,9 @@ static int open_source(const char *path)
     return fd < 0 || fstat(fd, &st) < 0 || S_ISLNK(st.st_mode) ? -1 : steal_fd(&fd);
 }
 
-/* On a stage we bind it ourselves, for as root we get below directories that are closed to the sandbox's user. What has a link on its
- * way is left to bwrap, and so to the rights of that user: whoever owns the link must not lead root somewhere. The mount point is made
- * in any case, since bwrap finds a root that is read-only. */
+/* On a stage we make the bind mount ourselves, because root can pass directories that are closed to the sandbox's user. A
+ * path with a link is left to bwrap, and so to that user's rights: the owner of the link must not lead root elsewhere. The
+ * mount point is made in any case, because the root is read-only for bwrap. */
 static int add_staged_mount(struct bwrap_args *args, const struct runtime_mount *mount, struct err *err)
 {
     const char *option = mount->read_only ? "--ro-bind" : "--bind";
@@ -420,7 +421,7 @@ static int add_staged_mount(struct bwrap_args *args, const struct runtime_mount 
     return r < 0 ? err_errno(err, r, "making '%s' in the sandbox", mount->dst) : 0;
 }
 
-/* "/mnt/a/b" needs "/mnt" and "/mnt/a" open to all; bwrap makes the last one, a directory or a file as the source is. */
+/* "/mnt/a/b" needs "/mnt" and "/mnt/a", open to all; bwrap makes the last one, a directory or file like the source. */
 static int add_mounts(struct bwrap_args *args, const struct runtime_spec *spec, struct err *err)
 {
     for (size_t i = 0; i < spec->mount_count; i++) {
@@ -459,7 +460,7 @@ static int bwrap_args_fill(struct bwrap_args *args, const struct runtime_spec *s
     add_namespaces(args, spec, probe);
     add_environment(args, spec);
     if (spec->stage) {
-        /* Devices stay devices; all that is in it has its own attributes already. */
+        /* --dev-bind, because devices must stay usable. Everything on the stage has its own mount attributes already. */
         bwrap_args_add(args, "--dev-bind", spec->stage, "/");
         args->is_staging = true;
     }
@@ -475,7 +476,7 @@ static int bwrap_args_fill(struct bwrap_args *args, const struct runtime_spec *s
         return r;
     if (!spec->stage && (r = add_workspace(args, spec, probe, err)) < 0)
         return r;
-    /* Last of all that makes something: from here on nobody can put a file beside the mounts. */
+    /* After everything that makes mount points: from now on nobody can add a file beside the mounts. */
     bwrap_args_add(args, "--remount-ro", "/", NULL);
     args->is_staging = false;
     bwrap_args_add(args, "--chdir", RUNTIME_WORKSPACE, NULL);

@@ -1,14 +1,14 @@
 /*
- * What bubblewrap is told: a list of operations made from a spec, then rendered. It owns its strings and its descriptors.
+ * The arguments of bubblewrap: a list of operations made from a spec, then rendered. The list owns its strings and descriptors.
  *
- * The order of the list is the order in which bubblewrap builds the sandbox. One rule keeps it safe: a mount point is made only
- * in a file system that is fresh and empty but for what the list itself put there, never beneath something bound from the host
- * or from the agent's tree, where a symlink could lead the making elsewhere. The root is made read-only at the end.
+ * bubblewrap builds the sandbox in the order of the list. One rule makes that safe: a mount point is made only in a fresh file
+ * system that contains nothing but what the list put there, never beneath a directory of the host or of the agent, where a
+ * symlink could redirect it. The root becomes read-only at the end.
  *
- * With a stage (runtime/stage.h) most of the list is performed there, under the same rule, and bwrap binds the whole of it.
+ * With a stage (runtime/stage.h) we perform most of the list there, under the same rule, and bwrap binds the result as a whole.
  *
- * Nearly all of it goes to bwrap through a descriptor (--args), so that nothing of it shows in the list of processes; and since bwrap
- * makes its namespaces only after it has read that, whoever writes it decides when the sandbox begins.
+ * bwrap reads nearly all arguments from a descriptor (--args), so that they do not appear in process lists. bwrap makes its
+ * namespaces only after it has read them, so writing them starts the sandbox.
  */
 #pragma once
 
@@ -19,26 +19,27 @@
 #include "runtime/bwrap_probe.h"
 #include "runtime/runtime_spec.h"
 
-/* The first number for the descriptors of operations in bwrap; 3 is init's socket, 4 and 5 are the start's own. */
+/* The first descriptor number for operations in bwrap; 3 is init's socket, and starting uses 4 and 5. */
 #define BWRAP_ARGS_FD 4
 #define BWRAP_INFO_FD 5
 #define BWRAP_FIRST_FD 6
 
-/* The words of the call itself, up to init's own; a NULL ends them. bwrap_orphan.h knows processes of ours by them. The two namespaces
- * that make bwrap's child the first process of its own are here, because a starter that is killed may never write the rest. */
+/* The fixed arguments, up to those of init, NULL-terminated. bwrap_orphan.h recognises our processes by them. They include
+ * the two namespaces that make bwrap's child the first process of its own, because a killed starter may never write the
+ * rest. */
 extern const char *const bwrap_call[];
 
 struct bwrap_args;
 
-/* `root` is where the host's files are found: "" but in tests. The spec is checked already and borrowed for this call. Makes
- * the filter, and reads nothing of the host but small files of /etc. */
+/* `root` is the prefix of the host's files: "" except in tests. The spec must be checked, and is borrowed for this call.
+ * Creates the filter, and reads nothing of the host but small files in /etc. */
 int bwrap_args_new(const struct runtime_spec *spec, const struct bwrap_probe *probe, const char *root, struct bwrap_args **ret,
                    struct err *err);
 void bwrap_args_free(struct bwrap_args *args);
 DEFINE_AUTOPTR(bwrap_args, bwrap_args_free);
 
-/* The options, each ended by a NUL, as --args wants them. */
+/* Renders the options, NUL-terminated, for --args. */
 void bwrap_args_render(const struct bwrap_args *args, struct buf *out);
 
-/* The descriptors that the options name, lent until the list is freed. */
+/* Lends the descriptors that the options refer to, until the list is freed. */
 const struct proc_fd *bwrap_args_fds(const struct bwrap_args *args, size_t *ret_count);

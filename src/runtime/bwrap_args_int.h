@@ -1,6 +1,6 @@
 /*
- * The list behind bwrap_args.h. Most of it is performed by bwrap, which is told it in order; what is staged is performed by us,
- * before it (runtime/stage.h), and bwrap never hears of it.
+ * The list behind bwrap_args.h. bwrap performs most of it, in order. We perform the staged operations before that
+ * (runtime/stage.h), and bwrap does not get them.
  */
 #pragma once
 
@@ -15,18 +15,18 @@ struct bwrap_op {
     const char *option;
     int perms; /* -1: none */
     uint64_t size_bytes;
-    int fd;               /* number in bwrap; -1: none */
+    int fd;               /* its number in bwrap; -1: none */
     char *first, *second; /* owned */
-    struct buf text;      /* what is in a file that is staged */
-    int source_fd;        /* owned; what is bound, as it was looked up, when we bind it ourselves; -1: not held */
+    struct buf text;      /* content of a staged file */
+    int source_fd;        /* owned; source of a bind mount that we make ourselves, opened when it was checked; -1: none */
     bool is_staged;
 };
 
 struct bwrap_args {
-    const char *root; /* borrowed while it is made */
+    const char *root; /* borrowed while the list is made */
     struct bwrap_op *ops;
     size_t count, cap;
     struct proc_fd *fds; /* each .fd is owned */
     size_t fd_count, fd_cap;
-    bool is_staging; /* what is added now is not for bwrap */
+    bool is_staging; /* operations added now are not for bwrap */
 };

@@ -16,7 +16,7 @@
 
 #define TEXT_MAX 4096
 
-/* Bytes read of /proc/<pid>/<file>, with a NUL behind; 0 when it cannot be read. */
+/* Reads /proc/<pid>/<file> and adds a NUL. Returns the number of bytes; 0 if it cannot be read. */
 static size_t read_proc(int pid, const char *file, char text[TEXT_MAX])
 {
     char path[64];
@@ -50,7 +50,7 @@ static bool is_our_call(int pid)
     return true;
 }
 
-/* A child that goes on is init soon, under another name; one whose bwrap lives has that for a parent. */
+/* A child that continues becomes init soon, with another name, and a child whose bwrap runs has that as its parent. */
 static bool is_orphan(int pid)
 {
     char text[TEXT_MAX];
@@ -68,7 +68,7 @@ static bool is_orphan(int pid)
     return len > 2 && strncmp(ns + 1 + len - 2, "\t1", 2) == 0 && !is_bwrap(atoi(ppid + strlen("\nPPid:\t")));
 }
 
-/* Looked at once more through the descriptor's time: a number that went to another process meanwhile is no bwrap. */
+/* Checks again after opening the pidfd: if the pid was reused meanwhile, the new process is not an orphan. */
 static bool bwrap_orphan_kill(int pid)
 {
     autofd int fd = (int) syscall(SYS_pidfd_open, pid, 0);

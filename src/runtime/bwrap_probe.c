@@ -67,7 +67,7 @@ const char *bwrap_find(void)
     return NULL;
 }
 
-/* What the program prints for one option. */
+/* Returns the program's output for one option. */
 static int bwrap_probe_run(const char *path, const char *option, struct buf *out, struct err *err)
 {
     const char *argv[] = { path, option, NULL };
@@ -76,7 +76,7 @@ static int bwrap_probe_run(const char *path, const char *option, struct buf *out
     return proc_run(&(struct proc_spec){ .argv = argv }, ANSWER_MS, out, &status, err);
 }
 
-/* "bubblewrap 0.8.0\n" */
+/* Parses "bubblewrap 0.8.0\n". */
 static int read_version(const char *text, char version[32], struct err *err)
 {
     const char *digits = text ? strpbrk(text, "0123456789") : NULL;
@@ -89,7 +89,7 @@ static int read_version(const char *text, char version[32], struct err *err)
     return 0;
 }
 
-/* An option is one when the character behind it ends the word: --size is not --size-of-something. */
+/* The option must be a whole word: --size is not --size-of-something. */
 static bool bwrap_probe_has_option(const struct buf *text, const char *option)
 {
     size_t len = strlen(option);
@@ -113,7 +113,7 @@ static void read_options(const struct buf *help, struct bwrap_probe *probe)
     probe->has_as_pid_1 = bwrap_probe_has_option(help, "--as-pid-1");
 }
 
-/* --size came last of these, with 0.7.0; a tmpfs without it takes half of the memory. */
+/* --size is the newest of these (0.7.0). Without it a tmpfs may use half of the memory. */
 static int require_options(const struct bwrap_probe *probe, struct err *err)
 {
     if (probe->has_size && probe->has_perms && probe->has_clearenv && probe->has_as_pid_1)

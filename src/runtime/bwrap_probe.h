@@ -1,6 +1,6 @@
 /*
- * The bubblewrap of this host: where it is, which version, and which options it knows. Options are taken from its own help, not
- * from the version, because distributions backport (Debian 12's 0.8.0 has --bind-fd of 0.10.0).
+ * The host's bubblewrap: its path, version and options. The options come from its help text, not from its version, because
+ * distributions backport: Debian 12's 0.8.0 has --bind-fd of 0.10.0.
  */
 #pragma once
 
@@ -16,27 +16,27 @@ struct bwrap_probe {
     bool has_disable_userns, has_bind_fd, has_size, has_perms, has_clearenv, has_as_pid_1;
 };
 
-/* `path` NULL: looked for in the directories of the system, never in a PATH that somebody set. -ENOENT when there is none,
- * -ENOTSUP when it lacks an option that we cannot do without. */
+/* If `path` is NULL, looks in the system's directories, never in a PATH that another user may have set. -ENOENT if there is
+ * none, -ENOTSUP if it lacks an option that we need. */
 int bwrap_probe(const char *path, struct bwrap_probe *ret, struct err *err);
 
-/* The same without the version, by reading the program's own file, where the text of its help stands: a tenth of the time, for
- * every start. Asks the program when that is a script or does not say enough. */
+/* Like bwrap_probe() without the version: reads the help text from the program's file, which takes a tenth of the time and
+ * so suits every start. Runs the program if it is a script or the file does not tell enough. */
 int bwrap_probe_file(const char *path, struct bwrap_probe *ret, struct err *err);
 
-/* The usual place or NULL: without starting anything. */
+/* Returns the usual path or NULL, without running anything. */
 const char *bwrap_find(void);
 
 struct bwrap_advisory {
     const char *id;
-    const char *first, *fixed; /* versions: first <= v < fixed is affected; "" is from the beginning */
+    const char *first, *fixed; /* affected: first <= version < fixed; "" means from the beginning */
     bool setuid_only;
-    bool open; /* true: bears on how we call it. false: affected, but nothing we do reaches it */
+    bool open; /* true: affects how we call it; false: affected, but we do not use the feature */
     const char *text;
 };
 
 const struct bwrap_advisory *bwrap_advisories(size_t *ret_count);
 bool bwrap_is_affected(const struct bwrap_probe *probe, const struct bwrap_advisory *advisory);
 
-/* As strverscmp(), by numbers between dots. */
+/* Compares numbers between dots, like strverscmp(). */
 int bwrap_compare_versions(const char *a, const char *b);

@@ -20,7 +20,7 @@
 
 #define PLACE_TRIES 1000
 #define WAIT_MS 3000
-/* Every process must be scheduled once before it is frozen, which takes a while on a loaded machine. */
+/* Every process must be scheduled once before it freezes, which takes a while on a loaded machine. */
 #define FREEZE_WAIT_MS 8000
 #define FREEZE_AGAIN_MS 500
 #define PROCS_MAX_BYTES (1 << 20)
@@ -46,8 +46,8 @@ static int cgroup_read(const struct cgroup_dir *dir, const char *name, struct bu
     return fd < 0 ? -errno : fd_read_all(fd, PROCS_MAX_BYTES, out);
 }
 
-/* Without a limit on swap a memory limit only moves the problem to the disk. Where the kernel does not count swap there is
- * no such file, and then none to limit. */
+/* Without a swap limit, a memory limit only moves the problem to the disk. If the kernel does not count swap, the file does
+ * not exist. */
 static int limit_memory(const struct cgroup *cgroup, const struct cgroup_dir *dir, uint64_t size_bytes)
 {
     int r;
@@ -63,12 +63,12 @@ static int limit_memory(const struct cgroup *cgroup, const struct cgroup_dir *di
     r = cgroup_write(cgroup, dir, "memory.swap.max", "0");
     if (r < 0 && r != -ENOENT)
         return r;
-    /* One hog is ended, not all with it: the sandbox lives on. */
+    /* The kernel kills one process, not all, and the sandbox survives. */
     r = cgroup_write(cgroup, dir, "memory.oom.group", "0");
     return r == -ENOENT ? 0 : r;
 }
 
-/* v1's 2..262144 around 1024 is v2's 1..10000 around 100 by the formula container runtimes agreed on. */
+/* Converts v1's shares, 2..262144 around 1024, to v2's weight, 1..10000 around 100, by the formula of container runtimes. */
 static uint64_t weight_of_shares(uint32_t shares)
 {
     return 1 + ((uint64_t) (shares - 2) * 9999) / 262142;
@@ -133,7 +133,7 @@ static int check_enforceable(const struct cgroup_tree *tree, unsigned wanted, st
     return 0;
 }
 
-/* The last sandbox takes the common directory along (cgroup_remove), also in the moment in which the next one has just made it. */
+/* The last sandbox removes the shared parent directory (cgroup_remove()), perhaps just after the next one has made it. */
 static int make_cgroup_dir(const struct cgroup_tree *tree, const struct cgroup_hierarchy *h, const char *path, struct err *err)
 {
     struct err why = ERR_NONE;
@@ -158,7 +158,7 @@ static int make_cgroup_dirs(const struct cgroup_tree *tree, struct cgroup *cgrou
         autofree char *path = xprintf("%s/%s", h->parent, name);
         int r;
 
-        /* Freezing is wanted but never required, and one place to freeze is enough. */
+        /* Freezing is optional, and one hierarchy that can freeze is enough. */
         if (!h->writable || !(h->controllers & wanted))
             continue;
         if ((r = make_cgroup_dir(tree, h, path, err)) < 0)
@@ -229,8 +229,8 @@ const struct cgroup_dir *cgroup_get_dir(const struct cgroup *cgroup, unsigned co
     return NULL;
 }
 
-/* Since Linux 5.5 the thread that writes itself takes no lock that all forks of the machine share, for which moving another
- * process waits until every CPU has taken note. */
+/* Since Linux 5.5 a thread that moves itself does not take the lock that all forks of the machine share. Moving another
+ * process takes it and waits until every CPU has noticed. */
 int cgroup_open_procs(const struct cgroup *cgroup, int ret_fds[CGROUP_DIRS_MAX])
 {
     int count = 0;
@@ -264,7 +264,7 @@ int cgroup_attach(struct cgroup *cgroup, pid_t pid, struct err *err)
     return 0;
 }
 
-/* True in the file "key value" or, with a NULL key, for a file that begins with the value. */
+/* Tells whether the file contains "key value" or, if `key` is NULL, begins with the value. */
 static bool cgroup_file_has(const struct cgroup_dir *dir, const char *file, const char *key, const char *value)
 {
     autodone(buf) struct buf text = BUF_EMPTY;
@@ -288,7 +288,8 @@ static bool is_frozen(const struct cgroup_dir *dir, bool on)
                              : cgroup_file_has(dir, "freezer.state", NULL, on ? "FROZEN" : "THAWED");
 }
 
-/* cgroup v1 can get stuck in FREEZING when a process forks, or waits for one that is already frozen. Thawing and freezing again resolves it. */
+/* cgroup v1 can get stuck in FREEZING if a process forks, or waits for a frozen one. Thawing and freezing again resolves
+ * that. */
 int cgroup_freeze(struct cgroup *cgroup, bool on)
 {
     const struct cgroup_dir *dir = cgroup_get_dir(cgroup, CGROUP_FREEZER);
@@ -318,8 +319,8 @@ int cgroup_freeze(struct cgroup *cgroup, bool on)
     return 0;
 }
 
-/* The places are looked at one after the other: a process is in all of them, so the first empty one would do, but one that was
- * attached only in part is found too. Killing again and again wins over a fork bomb because the pids limit holds it. */
+/* Checks all directories: a process is in all of them, but one that was attached only partly is found too. Repeated killing
+ * defeats a fork bomb, because the pids limit bounds it. */
 int cgroup_kill(struct cgroup *cgroup)
 {
     int64_t deadline_ns = clock_now_ns() + WAIT_MS * CLOCK_NS_PER_MS;
@@ -367,13 +368,13 @@ int cgroup_remove(struct cgroup *cgroup)
         }
         if (r < 0 && result == 0)
             result = r;
-        /* The last sandbox takes the common directory along; with others in it this fails. */
+        /* Removes the shared parent with the last sandbox; fails while there are others. */
         rmdir(cgroup->dirs[i].parent);
     }
     return result;
 }
 
-/* What /proc says is relative to our own view of the hierarchy; whether it led to the right place is seen from who is there. */
+/* /proc shows paths relative to our own view of the hierarchy. Whether the path is right shows in the cgroup's members. */
 static bool has_process(const struct cgroup_dir *dir, pid_t pid)
 {
     autodone(buf) struct buf text = BUF_EMPTY;

@@ -15,7 +15,7 @@
 #include "base/mem.h"
 
 #define PROCS_MAX_BYTES (1u << 20)
-#define HELD_MAX 64 /* at a time: descriptors are few */
+#define HELD_MAX 64 /* at a time, to use few descriptors */
 
 struct members {
     pid_t *pids; /* owned; sorted */
@@ -51,14 +51,14 @@ static bool cgroup_members_has(const struct members *members, pid_t pid)
     return members->count && bsearch(&pid, members->pids, members->count, sizeof(pid), by_number);
 }
 
-/* A descriptor was opened by a number that was listed, and the number is listed still: so it is that of a member, or of a process that is
- * gone, to which a signal does nothing. */
+/* A pidfd was opened for a pid from the list, and the pid is still on the list. So it refers to a member, or to a process
+ * that is gone, which a signal does not affect. */
 static void kill_some(const char *path, const pid_t *pids, size_t count)
 {
     struct members now;
     int fds[HELD_MAX];
 
-    for (size_t i = 0; i < count; i++) /* 0 is a process of a namespace outside ours */
+    for (size_t i = 0; i < count; i++) /* 0: a process of another pid namespace */
         fds[i] = pids[i] > 0 ? (int) syscall(SYS_pidfd_open, pids[i], 0) : -1;
     read_members(path, &now);
     for (size_t i = 0; i < count; i++) {

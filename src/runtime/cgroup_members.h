@@ -1,13 +1,13 @@
 /*
- * The processes of a cgroup, by number.
+ * The pids in a cgroup.
  *
- * A number is a process only for as long as that lives; then it is given out again, within seconds on a host where many come and go. Between
- * reading a list and sending a signal a process may end, and another one, of somebody else's, be killed for it.
+ * The kernel reuses pids, within seconds on a host where many processes start and end. Between reading a list and sending a
+ * signal a process may end, and the signal may hit another user's process.
  */
 #pragma once
 
 #include <stdbool.h>
 
-/* Kills each process that `procs_path`, a file cgroup.procs, lists, and no other. Returns whether it lists any: they are gone when it lists
- * none any more, so it is to be called again. */
+/* Kills each process that `procs_path`, a file cgroup.procs, lists, and no other. Returns whether it lists any: call it
+ * until it returns false. */
 bool cgroup_members_kill(const char *procs_path);

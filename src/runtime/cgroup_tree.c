@@ -39,7 +39,7 @@ const char *cgroup_controller_name(unsigned controller)
     return "cgroup";
 }
 
-/* Which of ours are named in a list divided by any of `separators`. */
+/* Returns which of our controllers a list names; any of `separators` divides it. */
 static unsigned controllers_of(const char *list, const char *separators)
 {
     unsigned bits = 0;
@@ -72,7 +72,7 @@ static int read_whole(const char *path, struct buf *out)
     return fd < 0 ? -errno : fd_read_all(fd, FILE_MAX_BYTES, out);
 }
 
-/* Our path in the hierarchy with this controller ("" is v2's), from lines "4:cpu,cpuacct:/path". */
+/* Finds our path in the hierarchy with this controller, in lines like "4:cpu,cpuacct:/path". 0 means v2's. */
 static char *own_path(const char *self, unsigned wanted)
 {
     for (const char *line = self; line && *line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL) {
@@ -87,7 +87,7 @@ static char *own_path(const char *self, unsigned wanted)
     return NULL;
 }
 
-/* Where the hierarchy's mount shows our cgroup. A container may have only a part of the hierarchy mounted: `mount_root`. */
+/* Returns our cgroup's directory in the hierarchy's mount. In a container only the part below `mount_root` may be mounted. */
 static char *own_directory(const char *mount, const char *mount_root, const char *path)
 {
     size_t len = strcmp(mount_root, "/") == 0 ? 0 : strlen(mount_root);
@@ -98,7 +98,7 @@ static char *own_directory(const char *mount, const char *mount_root, const char
     return strcmp(path, "/") == 0 || *path == '\0' ? xdup(mount) : xprintf("%s%s", mount, path);
 }
 
-/* A supervisor of ours may have been moved to the leaf already. */
+/* We may have been moved to the leaf by an earlier supervisor. */
 static void leave_leaf(char *dir)
 {
     char *slash = strrchr(dir, '/');
@@ -107,7 +107,7 @@ static void leave_leaf(char *dir)
         *slash = '\0';
 }
 
-/* systemd marks what it delegates; an ordinary user who can write there was given it. */
+/* systemd marks a delegated cgroup. An ordinary user can write to one only if it was delegated. */
 static bool is_ours_to_divide(const char *own, const char *mount, bool as_root)
 {
     char value[2];
@@ -126,7 +126,7 @@ static void add_hierarchy(struct cgroup_tree *tree, int version, unsigned bits, 
     h = &tree->items[tree->count++];
     *h = (struct cgroup_hierarchy){ .version = version, .controllers = bits, .base = base, .is_own = is_own };
     h->parent = xprintf("%s/" CGROUP_DIR, base);
-    /* A divided one is there already, and may be ours where its base is not. */
+    /* The parent may exist already, and be writable although its base is not. */
     h->writable = access(base, W_OK) == 0 || access(h->parent, W_OK) == 0;
 }
 
@@ -155,7 +155,7 @@ static void add_v2(struct cgroup_tree *tree, const char *mount, const char *moun
                   is_own);
 }
 
-/* "36 31 0:33 / /sys/fs/cgroup/memory rw,relatime shared:1 - cgroup cgroup rw,memory" */
+/* Parses "36 31 0:33 / /sys/fs/cgroup/memory rw,relatime shared:1 - cgroup cgroup rw,memory". */
 static void read_mount(struct cgroup_tree *tree, const char *line, const char *self, bool as_root)
 {
     char mount_root[PATH_MAX], mount[PATH_MAX], type[32], options[512];
@@ -219,7 +219,7 @@ const struct cgroup_hierarchy *cgroup_tree_find(const struct cgroup_tree *tree, 
     return NULL;
 }
 
-/* Moves what is in a v2 cgroup to a leaf beside ours. A process that forks meanwhile is caught by the next round. */
+/* Moves the processes of a v2 cgroup to a leaf beside ours. The next round catches those forked meanwhile. */
 int cgroup_tree_evacuate(const struct cgroup_tree *tree, const char *base)
 {
     autofree char *leaf = xprintf("%s/" CGROUP_LEAF, base), *procs = xprintf("%s/cgroup.procs", base);
@@ -270,7 +270,7 @@ int cgroup_tree_prepare(const struct cgroup_tree *tree, const struct cgroup_hier
     return r < 0 ? err_errno(err, r, "preparing the cgroup '%s'", hierarchy->parent) : 0;
 }
 
-/* Names found in one hierarchy's parent. */
+/* Adds the matching names in a hierarchy's parent directory. */
 static void cgroup_tree_collect_names(const struct cgroup_hierarchy *hierarchy, const char *prefix, struct buf *names)
 {
     DIR *dir = opendir(hierarchy->parent);
@@ -290,7 +290,7 @@ int cgroup_tree_sweep(const struct cgroup_tree *tree, const char *prefix, cgroup
 
     for (size_t i = 0; i < tree->count; i++)
         cgroup_tree_collect_names(&tree->items[i], prefix, &names);
-    /* A name found in several hierarchies is gone from all of them the first time, and then no more counted. */
+    /* A name from several hierarchies is removed from all of them the first time, and so counted once. */
     for (size_t at = 0; at < names.len; at += strlen(names.data + at) + 1) {
         const char *name = names.data + at;
         autoptr(cgroup) left = NULL;

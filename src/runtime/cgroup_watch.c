@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 
-/* A file of the cgroup, kept open and read again and again, and the line in it that counts. */
+/* A counter in a file of the cgroup: the open file and the key of its line. */
 struct counter {
     int fd; /* owned; -1: no such limit */
     const char *key;
@@ -27,7 +27,7 @@ struct cgroup_watch {
     int inotify_fd; /* owned; v2 */
     int event_fd;   /* owned; v1 memory */
     int timer_fd;   /* owned; v1 */
-    bool ticks;     /* the timer goes on and on: v1 pids */
+    bool ticks;     /* the timer repeats: v1 pids */
     struct counter memory, pids;
     struct cgroup_hits last;
 };
@@ -78,7 +78,7 @@ static int watch_file(struct cgroup_watch *watch, const struct cgroup_dir *dir, 
     return poll_also(watch, watch->inotify_fd);
 }
 
-/* The next look at the counts: in `after_ms`, and from then on regularly if pids are watched. */
+/* Schedules the next read of the counters in `after_ms`, and repeats it if pids are watched. */
 static int set_timer(struct cgroup_watch *watch, long after_ms)
 {
     const struct itimerspec when = { .it_value = { after_ms / 1000, after_ms % 1000 * CLOCK_NS_PER_MS },
@@ -170,7 +170,7 @@ int cgroup_watch_fd(const struct cgroup_watch *watch)
     return watch->epoll_fd;
 }
 
-/* Whether there was anything. */
+/* Returns whether there was anything to read. */
 static bool cgroup_watch_drain(int fd)
 {
     char bytes[4096];
@@ -189,7 +189,7 @@ void cgroup_watch_read(struct cgroup_watch *watch, struct cgroup_hits *ret)
     cgroup_watch_drain(watch->timer_fd);
     ret->memory_kills = read_count(&watch->memory) - watch->memory.start;
     ret->pids_refused = read_count(&watch->pids) - watch->pids.start;
-    /* v1 tells when memory is out, and counts when it has killed, a moment later. */
+    /* v1 notifies when memory runs out, but counts the kill a moment later. */
     if (told_of_memory && ret->memory_kills == watch->last.memory_kills)
         set_timer(watch, 20);
     watch->last = *ret;

@@ -1,8 +1,8 @@
 /*
- * Tells when a sandbox runs into a limit of its cgroup: a process was ended for memory, or could not be made for pids.
+ * Notifies when a sandbox hits a limit of its cgroup: a process was killed for memory, or a fork refused for pids.
  *
- * One descriptor to poll; readable means cgroup_watch_read() may have something new. v2 tells at once, by inotify. v1 tells of
- * memory at once, by an eventfd; of pids it does not tell at all, so that count is looked at every CGROUP_WATCH_V1_MS.
+ * There is one descriptor to poll. If it is readable, cgroup_watch_read() may return something new. v2 notifies at once through
+ * inotify. v1 notifies of memory through an eventfd, but never of pids, so that counter is read every CGROUP_WATCH_V1_MS.
  */
 #pragma once
 
@@ -14,10 +14,10 @@
 
 #define CGROUP_WATCH_V1_MS 1000
 
-/* How often each has happened since the watch began. */
+/* Counts since the watch was made. */
 struct cgroup_hits {
-    uint64_t memory_kills; /* processes ended because the memory limit was reached */
-    uint64_t pids_refused; /* forks refused because the pids limit was reached */
+    uint64_t memory_kills; /* processes killed because of the memory limit */
+    uint64_t pids_refused; /* forks refused because of the pids limit */
 };
 
 struct cgroup_watch;
@@ -29,5 +29,5 @@ DEFINE_AUTOPTR(cgroup_watch, cgroup_watch_free);
 
 int cgroup_watch_fd(const struct cgroup_watch *watch); /* lent; poll for POLLIN */
 
-/* Clears what made the descriptor readable and looks at the counts, which it may be asked for at any time. */
+/* Clears the descriptor and reads the counters. May be called at any time. */
 void cgroup_watch_read(struct cgroup_watch *watch, struct cgroup_hits *ret);

@@ -19,15 +19,15 @@
 #define LAST_WAIT_MS 1000
 
 struct docker_runtime {
-    struct runtime runtime; /* first, so that one is the other */
+    struct runtime runtime; /* first, so that a pointer to one is a pointer to the other */
     char *program;          /* owned */
 };
 
 struct docker_cookie {
-    /* owned; both ends are kept: a program that has ended would otherwise make ours readable for ever */
+    /* owned; we keep both ends, because ours would otherwise stay readable for ever after the program's end */
     int report_fd, report_theirs;
     struct err failure;
-    struct docker_report last; /* whose text is lent */
+    struct docker_report last; /* lends its text */
 };
 
 static int write_order(const struct runtime_spec *spec)
@@ -43,7 +43,7 @@ static int write_order(const struct runtime_spec *spec)
     return r < 0 ? r : steal_fd(&fd);
 }
 
-/* SIGTERM, not SIGKILL, when we are gone: somebody must take the container away. */
+/* The death signal is SIGTERM, not SIGKILL, because the program must remove the container. */
 static int docker_spawn(const struct docker_runtime *self, const struct runtime_spec *spec, int order, int output, int report,
                         struct proc *ret, struct err *err)
 {
@@ -86,7 +86,7 @@ static int on_start(struct runtime *runtime, const struct runtime_spec *spec, st
     process->keeps_time = true;
     if (!spec->container || !spec->init_path || !spec->workspace || spec->init_socket < 0 || spec->outlive_parent)
         return err_invalid(err, "a container needs an image, a workspace, and init by a path and with a socket");
-    /* The engine looks at the mount when it is asked for the container. */
+    /* The engine reads the mount when the container is created. */
     if (spec->await_workspace && (r = spec->await_workspace(spec->cookie, err)) < 0)
         return r;
     if ((r = open_reports(process)) < 0 || (r = order = write_order(spec)) < 0 || pipe2(fds, O_CLOEXEC) < 0)
@@ -97,8 +97,8 @@ static int on_start(struct runtime *runtime, const struct runtime_spec *spec, st
     return docker_spawn(self, spec, order, theirs, cookie->report_theirs, &process->proc, err);
 }
 
-/* The program reaps nobody, so until it has ended the number may be another's only if init has. Its word is good: it asked the kernel
- * who is at the other end of the socket that only init has. */
+/* The program reaps no children, so its pid for init is valid unless init has ended. We trust it: the kernel told it who is
+ * at the other end of a socket that only init has. */
 static void handle_pid(struct runtime_process *process, uint64_t pid)
 {
     if (pid == 0 || pid > INT32_MAX || process->init_pid > 0)
@@ -164,14 +164,14 @@ static int on_explain(struct runtime_process *process, struct err *err)
     return -EIO;
 }
 
-/* The program takes the container away. */
+/* The program removes the container. */
 static int on_kill(struct runtime_process *process)
 {
     return proc_signal(&process->proc, SIGTERM);
 }
 
-/* A program that waits for an engine that does not answer has been waited for long enough. The engine removes the container by itself
- * when it can; if not, whoever next starts one of this home does. */
+/* By now the program has had enough time for an engine that does not answer. The engine removes the container when it can;
+ * otherwise the next sandbox of this state directory does. */
 static void on_release(struct runtime_process *process)
 {
     struct docker_cookie *cookie = process->cookie;

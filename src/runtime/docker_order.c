@@ -9,8 +9,8 @@
 #include "base/mem.h"
 
 /*
- * Strings "key=value", each ended by a NUL, every key of the table once and in its order; then for each mount its "src", "dst" and
- * "ro". Numbers are decimal.
+ * The format: NUL-terminated strings "key=value", with every key of the table once and in order, then "src", "dst" and
+ * "mount_ro" for each mount. Numbers are decimal.
  */
 enum order_field_kind { TEXT, U32, U64, BOOL };
 
@@ -96,7 +96,7 @@ void docker_order_encode(const struct runtime_spec *spec, struct buf *out)
     }
 }
 
-/* The value of the next string when it has this key; NULL otherwise. */
+/* Returns the next string's value if it has this key, otherwise NULL. */
 static const char *docker_order_next_value(const char **at, const char *end, const char *key)
 {
     const char *text = *at;

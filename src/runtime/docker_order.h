@@ -1,8 +1,8 @@
 /*
- * What agentfense-container is told when it starts: the spec of a sandbox that is to be a container, as text.
+ * The order for agentfense-container: the spec of a container's sandbox, as text.
  *
- * It goes through a file in memory, not through arguments, which anybody on the host can read. The environment of commands is not
- * in it: they get it from init, so no engine and none of its logs ever sees it.
+ * It is passed in a memory file, because any user of the host can read arguments. It does not contain the environment of
+ * commands, which init gets from the supervisor, so neither the engine nor its logs ever see that.
  */
 #pragma once
 
@@ -12,23 +12,23 @@
 #include "runtime/runtime_spec.h"
 
 /* Descriptors of agentfense-container. */
-#define DOCKER_INIT_FD 3   /* init's end of its socket, to be handed to it */
-#define DOCKER_ORDER_FD 4  /* this */
+#define DOCKER_INIT_FD 3   /* init's end of its socket, to be passed on */
+#define DOCKER_ORDER_FD 4  /* the order */
 #define DOCKER_REPORT_FD 5 /* see docker_report.h */
 
 #define DOCKER_ORDER_MAX (1u << 20)
 
 struct docker_order {
-    struct runtime_spec spec; /* points into this */
+    struct runtime_spec spec; /* points into this struct */
     struct runtime_container container;
     struct runtime_mount mounts[RUNTIME_MOUNTS_MAX];
     char *text;     /* owned */
-    char *own_init; /* owned: where init was copied to; NULL: it is where it was */
+    char *own_init; /* owned: the copy of init; NULL: there is none */
 };
 
 void docker_order_encode(const struct runtime_spec *spec, struct buf *out);
 
-/* -EBADMSG for what encode() has not written. */
+/* -EBADMSG for anything that encode() does not produce. */
 int docker_order_decode(const void *bytes, size_t len, struct docker_order **ret, struct err *err);
 void docker_order_free(struct docker_order *order);
 DEFINE_AUTOPTR(docker_order, docker_order_free);

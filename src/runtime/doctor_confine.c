@@ -21,13 +21,13 @@
 
 #define TRY_MS 10000
 
-/* As root the trial is made as the user a sandbox would have: that is whose rights count. */
+/* As root, tries with a sandbox's user, whose rights matter. */
 static uid_t trial_uid(void)
 {
     return identity_is_host_root() ? IDENTITY_FIRST + IDENTITY_COUNT - 1 : geteuid();
 }
 
-/* 0 when a process could be started in a user namespace of its own with its ids mapped. */
+/* Returns 0 if a process could be started in a new user namespace with mapped ids. */
 static int try_userns(const struct doctor_view *view)
 {
     const char *argv[] = { view->unshare, "--user", "--map-root-user", "/bin/true", NULL };
@@ -44,7 +44,7 @@ static const char apparmor_fix[] = "allow it for bwrap and agentfense only: writ
                                    "agentfense-supervisor, then 'apparmor_parser -r' "
                                    "each; or for all programs: 'sysctl kernel.apparmor_restrict_unprivileged_userns=0'";
 
-/* What forbids it, from the switches that are known to. */
+/* Finds the setting that forbids it, among the known ones. */
 static const char *userns_fix(const struct doctor_view *view)
 {
     if (doctor_read_number(view, "/proc/sys/kernel/apparmor_restrict_unprivileged_userns", 0) == 1)
@@ -73,7 +73,7 @@ void doctor_check_userns(const struct doctor_view *view)
                       restricted ? "made one, although AppArmor restricts them" : "made one", NULL, NULL);
 }
 
-/* Asked to take a filter at address 0, a kernel that knows filters says EFAULT. */
+/* A kernel that supports filters returns EFAULT for a filter at address 0. */
 void doctor_check_seccomp(const struct doctor_view *view)
 {
     struct err err = ERR_NONE;
@@ -92,7 +92,7 @@ void doctor_check_seccomp(const struct doctor_view *view)
     doctor_report(view, "seccomp", DOCTOR_ESSENTIAL, DOCTOR_OK, found, NULL, NULL);
 }
 
-/* Advisories this version falls under: those that reach us, and those that do not. */
+/* Lists the advisories that affect this version: those that matter for us, and the others. */
 static void list_advisories(const struct bwrap_probe *probe, struct buf *open, struct buf *closed)
 {
     size_t count;
@@ -126,7 +126,7 @@ static void report_version(const struct doctor_view *view, const struct bwrap_pr
         doctor_report(view, "bubblewrap", DOCTOR_ESSENTIAL, DOCTOR_OK, found.data, NULL, NULL);
 }
 
-/* A whole sandbox over an empty directory, in which `true` takes the place of init. */
+/* Starts a whole sandbox over an empty directory, with `true` as its init. */
 static int start_one(const struct bwrap_probe *probe, const char *dir, struct err *err)
 {
     autoptr(runtime) runtime = bwrap_runtime_of_probe(probe);
@@ -189,7 +189,7 @@ void doctor_check_bwrap(const struct doctor_view *view)
     try_sandbox(view, &probe);
 }
 
-/* Makes and removes a cgroup with the limits that are to be had. */
+/* Makes and removes a cgroup with the available limits. */
 static int try_cgroup(const struct cgroup_tree *tree, struct err *err)
 {
     autoptr(cgroup) cgroup = NULL;

@@ -1,9 +1,9 @@
-/* The doctor's parts: each looks at one side of the host and reports. */
+/* The doctor's checks, each for one aspect of the host. */
 #pragma once
 
 #include "runtime/doctor.h"
 
-/* Where to look, never NULL in here. */
+/* Where to look. Not NULL unless noted. */
 struct doctor_view {
     struct doctor *doctor;
     const char *root;
@@ -15,7 +15,7 @@ struct doctor_view {
 void doctor_report(const struct doctor_view *view, const char *name, enum doctor_weight weight, enum doctor_state state,
                    const char *found, const char *cost, const char *fix);
 
-/* A number in a file beneath the root; `otherwise` when there is none. */
+/* Reads a number from a file beneath the root; `otherwise` if there is none. */
 long doctor_read_number(const struct doctor_view *view, const char *path, long otherwise);
 bool doctor_has_file(const struct doctor_view *view, const char *path);
 

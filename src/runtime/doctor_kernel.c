@@ -24,7 +24,7 @@ static void read_release(struct utsname *name, int *ret_major, int *ret_minor)
         snprintf(name->release, sizeof(name->release), "unknown");
 }
 
-/* Called with arguments that no kernel accepts: only one that lacks the call says ENOSYS. */
+/* Calls it with arguments that no kernel accepts: ENOSYS means that the kernel lacks it. */
 static bool has_call(long nr)
 {
     return syscall(nr, -1L, 0L, 0L, 0L, 0L, 0L) >= 0 || errno != ENOSYS;
@@ -140,7 +140,7 @@ void doctor_check_container(const struct doctor_view *view)
     doctor_report(view, "container", DOCTOR_OPTIONAL, DOCTOR_OK, "not in a container", NULL, NULL);
 }
 
-/* What an engine calls itself in its answer: "Docker/20.10.24", or nothing. */
+/* Finds the engine's name in its answer: "Docker/20.10.24", or "". */
 static void find_version(const char *reply, char *ret, size_t size)
 {
     const char *line = strcasestr(reply, "\r\nServer: ");
@@ -151,7 +151,7 @@ static void find_version(const char *reply, char *ret, size_t size)
     snprintf(ret, size, "%s%.*s", len > 0 ? ": " : "", (int) len, line);
 }
 
-/* The engine's answer to a ping within two seconds, or a negative errno. */
+/* Returns 0 if the engine answers a ping within two seconds, or a negative errno. */
 static int doctor_ping_docker(const char *path, char *ret_version, size_t size)
 {
     static const char request[] = "GET /_ping HTTP/1.0\r\nHost: docker\r\n\r\n";

@@ -50,7 +50,7 @@ static int write_hostname(const struct runtime_spec *spec, const char *root, str
     return 0;
 }
 
-/* Without a network, asking for name servers would only make a look-up wait for its time-out. */
+/* Without a network, a query to name servers would only wait for its time-out. */
 static int write_nsswitch(const struct runtime_spec *spec, const char *root, struct buf *out)
 {
     (void) root;
@@ -61,8 +61,8 @@ static int write_nsswitch(const struct runtime_spec *spec, const char *root, str
     return 0;
 }
 
-/* The index of a repository remembers inode numbers, change times and owners as the host has them. The fence shows others, since
- * those would tell of hidden files, so the first `git status` would read every file again; times and sizes are enough. */
+/* The index of a repository records inode numbers, change times and owners of the host. The fence shows others, because the
+ * real ones would reveal hidden files, so the first `git status` would read every file again. Times and sizes are enough. */
 static int write_gitconfig(const struct runtime_spec *spec, const char *root, struct buf *out)
 {
     (void) spec;
@@ -71,7 +71,7 @@ static int write_gitconfig(const struct runtime_spec *spec, const char *root, st
     return 0;
 }
 
-/* Often a symlink into /run, so it is followed here and its text handed over. */
+/* The file is often a symlink into /run, so it is read here and passed as text. */
 static int write_resolv(const struct runtime_spec *spec, const char *root, struct buf *out)
 {
     autofree char *path = xprintf("%s/etc/resolv.conf", root);

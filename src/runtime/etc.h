@@ -1,7 +1,6 @@
 /*
- * The few files of /etc that are written for a sandbox rather than shown from the host: who is who, and what names mean. Each
- * is text for a spec; nothing of the host's users or network is in them, except its name servers when the network is the
- * host's.
+ * The files of /etc that are generated for a sandbox instead of shown from the host: users, groups and names. They contain
+ * nothing of the host's users or network, except its name servers if the sandbox uses the host's network.
  */
 #pragma once
 
@@ -9,8 +8,8 @@
 #include "runtime/runtime_spec.h"
 
 struct etc_file {
-    const char *path; /* inside */
-    /* Adds the text. Negative: the file is left out. `root` is where the host's own /etc is found: "" but in tests. */
+    const char *path; /* path in the sandbox */
+    /* Adds the text. Negative: the file is omitted. `root` is the prefix of the host's /etc: "" except in tests. */
     int (*write)(const struct runtime_spec *spec, const char *root, struct buf *out);
 };
 

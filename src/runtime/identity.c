@@ -14,7 +14,7 @@
 #include "base/cleanup.h"
 #include "base/id.h"
 
-/* The number that the user namespace above ours has for `id`; as it is when the map cannot be read or has no line for it. */
+/* Maps `id` to the user namespace above ours. Returns it unchanged if the map is unreadable or has no line for it. */
 static unsigned long outer_id(const char *map, unsigned long id)
 {
     autofile FILE *f = fopen(map, "re");
@@ -26,7 +26,7 @@ static unsigned long outer_id(const char *map, unsigned long id)
     return id;
 }
 
-/* A user namespace made by an ordinary user never maps anything to the root above it, so one step up is enough to tell. */
+/* A user namespace of an ordinary user never maps the root above it, so one level is enough. */
 static bool is_root_outside(uid_t uid, gid_t gid)
 {
     return outer_id("/proc/self/uid_map", uid) == 0 || outer_id("/proc/self/gid_map", gid) == 0;
@@ -48,8 +48,8 @@ int identity_check(uid_t uid, gid_t gid, struct err *err)
     return 0;
 }
 
-/* A directory of /proc belongs to the process's user; init's, which is not dumpable, to root, but the bwrap that waits for it
- * is seen. Without /proc there is no telling, and then the lock alone has to do. */
+/* A directory in /proc belongs to the process's user. init's belongs to root because init is not dumpable, but the bwrap
+ * that waits for it is visible. Without /proc the lock alone must do. */
 static bool has_processes(uid_t uid)
 {
     DIR *dir = opendir("/proc");
@@ -65,7 +65,7 @@ static bool has_processes(uid_t uid)
     return found;
 }
 
-/* Only a holder that did not give it back can have left processes: looking through /proc costs with every process there is. */
+/* Only a holder that did not release the uid can have left processes. Checking this avoids a scan of /proc. */
 static bool may_have_processes(int lock_fd)
 {
     struct stat st;
@@ -73,7 +73,7 @@ static bool may_have_processes(int lock_fd)
     return fstat(lock_fd, &st) < 0 || st.st_size > 0;
 }
 
-/* The lock's descriptor; -EWOULDBLOCK when another has it. */
+/* Returns the lock's descriptor; -EWOULDBLOCK if another process holds it. */
 static int lock_uid(int lock_dir, uid_t uid)
 {
     char name[16];
@@ -87,7 +87,7 @@ static int lock_uid(int lock_dir, uid_t uid)
     return steal_fd(&fd);
 }
 
-/* From a random place on, so that a thousand supervisors starting at once do not all try the same first one. */
+/* Starts at a random uid, so that a thousand supervisors starting at once do not all try the same first one. */
 static int allocate_from_range(int lock_dir, uid_t first, unsigned count, struct identity *ret, struct err *err)
 {
     uint32_t start = 0;
@@ -122,7 +122,7 @@ int identity_allocate(int lock_dir, uid_t first, unsigned count, struct identity
 
 void identity_done(struct identity *identity)
 {
-    /* If this fails, somebody looks through /proc once more than needed. */
+    /* A failure only causes an unnecessary scan of /proc. */
     if (identity->lock_fd >= 0 && ftruncate(identity->lock_fd, 0) < 0)
         errno = 0;
     cleanup_fd(&identity->lock_fd);

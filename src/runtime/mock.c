@@ -12,8 +12,8 @@
 #define ARGV_MAX 64
 
 struct mock_runtime {
-    struct runtime runtime; /* first, so that one is the other */
-    int fail_with;          /* 0: not */
+    struct runtime runtime; /* first, so that a pointer to one is a pointer to the other */
+    int fail_with;          /* 0: does not fail */
     char fail_text[256];
 };
 
@@ -68,7 +68,7 @@ static int on_start(struct runtime *runtime, const struct runtime_spec *spec, st
     return r;
 }
 
-/* The whole session's process group, as a pid namespace would. */
+/* Kills the session's process group, as a pid namespace would end. */
 static int on_kill(struct runtime_process *process)
 {
     if (process->proc.reaped || process->proc.pid <= 0)

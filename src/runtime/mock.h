@@ -1,6 +1,6 @@
 /*
- * A runtime that confines nothing: init runs as a plain child in the workspace. For tests of whoever drives a runtime; it can
- * be told to refuse the next start, and to report events.
+ * A runtime without confinement, for tests: init runs as a plain child in the workspace. It can be made to refuse the next
+ * start, and to report events.
  */
 #pragma once
 
@@ -8,8 +8,8 @@
 
 int mock_runtime_new(struct runtime **ret, struct err *err);
 
-/* The next start fails with this errno (negative) and text, once. */
+/* Makes the next start fail once, with this negative errno and text. */
 void mock_fail_next(struct runtime *runtime, int r, const char *text);
 
-/* The next runtime_next_event() of this sandbox gives this one. One is kept; another takes its place. */
+/* Makes the next runtime_next_event() of this sandbox return this event. Only one is kept; a new one replaces it. */
 void mock_push_event(struct runtime_process *process, const struct runtime_event *event);

@@ -62,9 +62,9 @@ int runtime_start(struct runtime *runtime, const struct runtime_spec *spec, stru
     return 0;
 }
 
-/* Init is the first process of its pid namespace: with it the kernel ends everything inside. The cgroup is killed as well: a process that
- * was moved in and never got into the namespace is found only there. And a bwrap that is killed before it has tied init to itself leaves
- * init behind, so its end is waited for too. */
+/* init is the first process of its pid namespace, so the kernel ends everything inside with it. The cgroup is killed too,
+ * because it alone contains a process that was moved in but never entered the namespace. A bwrap that is killed before it
+ * has tied init to itself leaves init behind, so init's end is awaited too. */
 static void end_process(struct runtime_process *process)
 {
     struct pollfd init = { .fd = process->init_pidfd, .events = POLLIN };
@@ -134,7 +134,7 @@ int runtime_next_event(struct runtime_process *process, struct runtime_event *re
     return 0;
 }
 
-/* What bwrap prints for the reasons people meet, and what helps. */
+/* bwrap's messages for common failures, with advice. */
 static const struct {
     const char *has, *advice;
 } advices[] = {

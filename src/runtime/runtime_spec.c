@@ -10,7 +10,7 @@
 #include "base/path.h"
 #include "runtime/identity.h"
 
-/* Trees that are the sandbox's own, bound from the host or writable inside. Only other top directories can hold a mount. */
+/* Directories of the sandbox itself: bound from the host, or writable inside. A mount must be in another top directory. */
 static const char *const taken[] = {
     "/bin",  "/boot", "/dev",  "/etc", "/home", "/lib", "/lib32", "/lib64",   "/libx32",  "/proc",
     "/root", "/run",  "/sbin", "/sys", "/tmp",  "/usr", "/var",   "/oldroot", "/newroot", RUNTIME_WORKSPACE,
@@ -33,7 +33,7 @@ static int check_ids(const struct runtime_spec *spec, struct err *err)
     uid_t uid = runtime_spec_agent_uid(spec);
     gid_t gid = runtime_spec_agent_gid(spec);
 
-    /* 65534 is what the kernel shows for ids that have no mapping, and belongs to "nobody". */
+    /* 65534 ("nobody") is what the kernel shows for unmapped ids. */
     if (uid == 65534 || gid == 65534 || uid == (uid_t) -1 || gid == (gid_t) -1)
         return err_invalid(err, "the agent's uid and gid cannot be 65534, which means nobody");
     return identity_check(spec->uid, spec->gid, err);

@@ -1,6 +1,6 @@
 /*
- * Compiles the table of seccomp.h while the house is built, and prints the program as a C source: compiling takes longer than a
- * tenth of a sandbox's start, and would have every supervisor load libseccomp.
+ * Compiles the table of seccomp.h at build time and prints the program as C source. At run time that would take a tenth of a
+ * sandbox's start, and every supervisor would load libseccomp.
  *
  *     seccomp-compile >seccomp_program.c
  */
@@ -19,7 +19,7 @@ static int add_masked(scmp_filter_ctx ctx, const struct seccomp_rule *rule, int 
     return seccomp_rule_add_array(ctx, SCMP_ACT_ERRNO((uint32_t) rule->error), nr, 1, &cmp);
 }
 
-/* A filter knows no "any of these bits", so each gets its own line. */
+/* A filter cannot test for any of several bits, so each bit gets its own rule. */
 static int add_any_bit(scmp_filter_ctx ctx, const struct seccomp_rule *rule, int nr)
 {
     for (uint64_t bit = 1; bit; bit <<= 1) {
@@ -38,7 +38,7 @@ static int add_pair(scmp_filter_ctx ctx, const struct seccomp_rule *rule, int nr
     return seccomp_rule_add_array(ctx, SCMP_ACT_ERRNO((uint32_t) rule->error), nr, 2, both);
 }
 
-/* A rule may look at an argument once, so "neither 0 nor -1" is said bit by bit: some bit differs from the highest. */
+/* A rule may test an argument only once, so "neither 0 nor -1" is tested bit by bit: some bit differs from the highest. */
 static int add_mixed(scmp_filter_ctx ctx, const struct seccomp_rule *rule, int nr)
 {
     const uint64_t top = 1ULL << 31;
@@ -61,7 +61,7 @@ static int add_rule(scmp_filter_ctx ctx, const struct seccomp_rule *rule)
 
     if (nr == __NR_SCMP_ERROR)
         nr = rule->nr;
-    /* Negative: the call belongs to another architecture. */
+    /* Negative: the call does not exist on this architecture. */
     if (nr < 0)
         return 0;
     switch (rule->when) {
@@ -92,11 +92,11 @@ static int seccomp_add_rules(scmp_filter_ctx ctx)
     const struct seccomp_rule *rules = seccomp_rules(&count);
     int r;
 
-    /* A 32-bit program would only spin on errors it cannot report: end it. This is also what keeps x32's numbers and i386's
-     * int 0x80 from being a second door to every call above. */
+    /* A 32-bit program could not report the errors and would spin, so it is killed. This also prevents x32's numbers and
+     * i386's int 0x80 from bypassing the filter. */
     if ((r = seccomp_attr_set(ctx, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS)) < 0)
         return r;
-    /* A binary tree instead of a list: fewer steps for each call. Old libraries have no such attribute. */
+    /* A binary tree instead of a list needs fewer steps per call. Old libraries lack this attribute. */
     seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2);
     for (size_t i = 0; i < count; i++)
         if ((r = add_rule(ctx, &rules[i])) < 0)
@@ -104,7 +104,7 @@ static int seccomp_add_rules(scmp_filter_ctx ctx)
     return 0;
 }
 
-/* One line for each of its instructions. */
+/* Prints one line per instruction. */
 static int print_program(FILE *from)
 {
     struct sock_filter at;

@@ -1,5 +1,5 @@
 /*
- * The filter of seccomp.h as the kernel runs it, made by seccomp_compile.c when the house is built.
+ * The compiled filter of seccomp.h, generated at build time by seccomp_compile.c.
  */
 #pragma once
 

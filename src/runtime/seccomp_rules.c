@@ -12,29 +12,30 @@
 #define CLONE_NEWTIME 0x00000080
 #endif
 
-/* clone() has no room for CLONE_NEWTIME: its low byte is the exit signal. */
+/* clone() cannot take CLONE_NEWTIME, because its low byte is the exit signal. */
 #define NEW_NAMESPACES                                                                                                         \
     (CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET)
 
-/* s390 is the one architecture we might meet that passes clone()'s flags second. */
+/* s390 is the only relevant architecture that passes clone()'s flags second. */
 #if defined(__s390__)
 #define CLONE_FLAGS_ARG 1
 #else
 #define CLONE_FLAGS_ARG 0
 #endif
 
-#define PIPE_BYTES_MAX 65536ULL /* as pipe(2) makes them, with pages of 4 KiB */
+#define PIPE_BYTES_MAX 65536ULL /* the size that pipe(2) uses with 4 KiB pages */
 
 #define ALWAYS SECCOMP_ALWAYS, 0, 0
 
 static const struct seccomp_rule rules[] = {
-    /* Namespaces: a new user namespace gives every capability in it, and with them most of the kernel's privileged code. */
+    /* Namespaces: a new user namespace grants every capability in it, and with them access to most of the kernel's
+     * privileged code. */
     { "clone", -1, EPERM, SECCOMP_ANY_BIT, CLONE_FLAGS_ARG, NEW_NAMESPACES, "no new namespaces" },
     { "unshare", -1, EPERM, SECCOMP_ANY_BIT, 0, NEW_NAMESPACES | CLONE_NEWTIME, "no new namespaces" },
     { "clone3", 435, ENOSYS, ALWAYS, "its flags lie in memory, where a filter cannot look; libc then uses clone" },
     { "setns", -1, EPERM, ALWAYS, "no entering of other namespaces" },
 
-    /* Mounts. The new calls are absent (tools then try mount), the old ones forbidden. */
+    /* Mounts: the new calls seem to be missing, so that tools try mount(2), and the old ones are forbidden. */
     { "mount", -1, EPERM, ALWAYS, "no mounts" },
     { "umount2", -1, EPERM, ALWAYS, "no unmounting of what hides something" },
     { "pivot_root", -1, EPERM, ALWAYS, "no other root" },
@@ -48,14 +49,14 @@ static const struct seccomp_rule rules[] = {
     { "mount_setattr", 442, ENOSYS, ALWAYS, "new mount API" },
     { "open_tree_attr", 467, ENOSYS, ALWAYS, "new mount API" },
 
-    /* Other processes: init is one, and it holds the way out to the supervisor. */
+    /* Other processes: init is one, and it holds the socket to the supervisor. */
     { "ptrace", -1, EPERM, ALWAYS, "no control over other processes, init among them" },
     { "process_vm_readv", -1, EPERM, ALWAYS, "no reading of other processes' memory" },
     { "process_vm_writev", -1, EPERM, ALWAYS, "no writing of other processes' memory" },
     { "pidfd_getfd", 438, EPERM, ALWAYS, "no taking of other processes' descriptors" },
     { "kcmp", -1, EPERM, ALWAYS, "tells the order of kernel addresses" },
 
-    /* Parts of the kernel with a long list of holes and no use in a build. */
+    /* Parts of the kernel with many past holes and no use in a build. */
     { "bpf", -1, EPERM, ALWAYS, "programs in the kernel" },
     { "perf_event_open", -1, EACCES, ALWAYS, "watches the kernel and other processes; EACCES is perf_event_paranoid's answer" },
     { "userfaultfd", -1, ENOSYS, ALWAYS, "holds the kernel still in the middle of a copy: the exploit writer's friend" },
@@ -74,7 +75,7 @@ static const struct seccomp_rule rules[] = {
     { "lookup_dcookie", -1, EPERM, ALWAYS, "names files past every mount" },
     { "personality", -1, EPERM, SECCOMP_MIXED, 0, 0, "switches off protections such as address randomisation" },
 
-    /* The whole machine's. */
+    /* The whole machine. */
     { "syslog", -1, EPERM, ALWAYS, "the kernel's log has addresses and others' secrets" },
     { "kexec_load", -1, EPERM, ALWAYS, "another kernel" },
     { "kexec_file_load", -1, EPERM, ALWAYS, "another kernel" },
@@ -88,8 +89,8 @@ static const struct seccomp_rule rules[] = {
     { "quotactl", -1, EPERM, ALWAYS, "the machine is not ours" },
     { "quotactl_fd", 443, EPERM, ALWAYS, "the machine is not ours" },
 
-    /* Sockets: unix, inet, inet6 and netlink's routes, which getifaddrs() asks; every other family is kernel code for nothing,
-     * some of it a way out (vsock reaches the hypervisor, packet the wire, alg and netlink have been holes). */
+    /* Sockets: unix, inet, inet6 and netlink's routes, which getifaddrs() needs. Every other family is unused kernel code,
+     * some of it a way out: vsock reaches the hypervisor, packet the network, and alg and netlink had holes. */
     { "socket", -1, EAFNOSUPPORT, SECCOMP_IS, 0, AF_AX25, "ax.25" },
     { "socket", -1, EAFNOSUPPORT, SECCOMP_IS, 0, AF_IPX, "ipx" },
     { "socket", -1, EAFNOSUPPORT, SECCOMP_IS, 0, AF_APPLETALK, "appletalk" },
@@ -106,10 +107,10 @@ static const struct seccomp_rule rules[] = {
     { "socket", -1, EAFNOSUPPORT, SECCOMP_FROM, 0, AF_PACKET, "packet, alg, vsock, bluetooth, tipc, xdp and all others" },
     { "socketpair", -1, EAFNOSUPPORT, SECCOMP_FROM, 0, AF_INET, "only unix has pairs that are of use" },
 
-    /* Buffers of pipes are counted for the user on the host, over all sandboxes: with large ones an agent takes its owner's. */
+    /* Pipe buffers count per user on the host, over all sandboxes: with large ones an agent could use up its owner's. */
     { "fcntl", -1, EPERM, SECCOMP_IS_AND_NEXT_ABOVE, 1, PIPE_BYTES_MAX << 32 | F_SETPIPE_SZ, "no pipe larger than it comes" },
 
-    /* Terminals: type commands into the terminal of whoever started us. */
+    /* Terminals: typing commands into our user's terminal. */
     { "ioctl", -1, EPERM, SECCOMP_IS, 1, TIOCSTI, "types into the terminal" },
     { "ioctl", -1, EPERM, SECCOMP_IS, 1, TIOCLINUX, "pastes into the console" },
 };

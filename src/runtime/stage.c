@@ -18,12 +18,12 @@
 #define BUSY_NS (2 * CLOCK_NS_PER_SEC)
 #define BUSY_STEP_US 1000
 
-/* The user to whom all of it belongs: inside it is the agent, as when bwrap makes it. */
+/* The owner of the tree, who is the agent inside, as with bwrap. */
 struct builder {
     const char *stage;
     uid_t uid;
     gid_t gid;
-    bool gives; /* to somebody else than us */
+    bool gives; /* the owner is another user */
 };
 
 typedef int (*build_fn)(const struct builder *builder, struct bwrap_op *op);
@@ -38,7 +38,7 @@ static int stage_chown(const struct builder *builder, const char *full)
     return builder->gives && lchown(full, builder->uid, builder->gid) < 0 ? -errno : 0;
 }
 
-/* All that has these attributes keeps the others it has, locked ones among them. */
+/* Adds these mount attributes and keeps the others, including locked ones. */
 static int set_attributes(const char *full, unsigned flags, uint64_t attributes)
 {
     struct mount_attr attr = { .attr_set = attributes };
@@ -100,7 +100,8 @@ static int build_link(const struct builder *builder, struct bwrap_op *op)
     return make_link(builder, op->first, full);
 }
 
-/* What was looked up, wherever its path leads by now. All that it has gets its attributes before anybody can reach it. */
+/* Mounts the source that was opened, wherever its path leads by now. The copy gets its attributes before any process can
+ * reach it. */
 static int attach_source(const struct builder *builder, const struct bwrap_op *op)
 {
     bool is_read_only = strcmp(op->option, "--ro-bind") == 0;
@@ -127,7 +128,7 @@ static int build_bind(const struct builder *builder, struct bwrap_op *op)
     if (r < 0)
         return r;
     if (is_held)
-        return 0; /* attach_all() */
+        return 0; /* attach_all() follows */
     if (mount(op->first, full, NULL, MS_BIND | MS_REC, NULL) < 0)
         return -errno;
     return set_attributes(full, AT_RECURSIVE, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
@@ -141,7 +142,7 @@ static int build_tmpfs(const struct builder *builder, struct bwrap_op *op)
     return r < 0 ? r : mount_tmpfs(builder, full, op->perms, op->size_bytes);
 }
 
-/* Busy: another thread forked while one of our files was open for writing, and what it forked has it open until its exec. */
+/* EBUSY: another thread forked while one of our files was open for writing, and its child has that open until its exec. */
 static int build_read_only(const struct builder *builder, struct bwrap_op *op)
 {
     autofree char *full = stage_path(builder, strcmp(op->first, "/") == 0 ? "" : op->first);
@@ -199,7 +200,7 @@ static int mount_terminals(const struct builder *builder, const char *dev)
     return r;
 }
 
-/* What bwrap makes of --dev. */
+/* Builds what bwrap builds for --dev. */
 static int build_dev(const struct builder *builder, struct bwrap_op *op)
 {
     autofree char *full = stage_path(builder, op->first);
@@ -236,8 +237,8 @@ static int stage_build_op(const struct builder *builder, struct bwrap_op *op)
     return -EINVAL;
 }
 
-/* Not every kernel mounts terminals in a user namespace without a root, which is what we are in without privileges; bwrap's own
- * has one while it builds. */
+/* Without privileges we are in a user namespace without a root, where some kernels cannot mount devpts. bwrap has a root
+ * while it builds. */
 static void leave_devices(struct bwrap_args *args)
 {
     for (size_t i = 0; i < args->count; i++) {
@@ -248,7 +249,7 @@ static void leave_devices(struct bwrap_args *args)
     }
 }
 
-/* Last: what is mounted may hold the stage, and the copy of it that comes along is to be as closed as the stage is. */
+/* Attached last: a mount may contain the stage, and the copy of it must be as restricted as the stage is. */
 static int attach_all(const struct builder *builder, const struct bwrap_args *args, struct err *err)
 {
     for (size_t i = 0; i < args->count; i++) {
@@ -275,7 +276,7 @@ int stage_build(const struct runtime_spec *spec, struct bwrap_args *args, struct
         else if (r < 0)
             return err_errno(err, r, "making '%s' in the sandbox (%s)", op->second ? op->second : op->first, op->option);
     }
-    /* bwrap would do it mount by mount. */
+    /* bwrap would set it on each mount. */
     r = set_attributes(spec->stage, AT_RECURSIVE, MOUNT_ATTR_NOSUID);
     return r < 0 ? err_errno(err, r, "closing the sandbox's root") : attach_all(&builder, args, err);
 }
@@ -290,7 +291,7 @@ int stage_open(const char *path, uid_t uid, gid_t gid)
     r = mount_tmpfs(&builder, path, 0755, 0);
     if (r < 0)
         return r;
-    /* The first call that an old kernel lacks. */
+    /* Old kernels lack this call. */
     r = set_attributes(path, 0, MOUNT_ATTR_NODEV);
     if (r == 0)
         r = make_dir(&builder, workspace, 0755);
