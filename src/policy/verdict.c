@@ -3,22 +3,22 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "base/hash_table.h"
 #include "base/mem.h"
 #include "policy/contain.h"
 
-/* Remembered answers: an open-addressed table of (none, grant) pairs that stops taking new ones when it is large. */
+/* When it has this many answers it stores no more. */
 #define MEMO_MAX 65536
 
-struct memo_entry {
-    uint64_t key; /* none << 32 | grant, plus one; 0: free */
+struct yield_answer {
+    struct hash_link link; /* the hash is unique to the pair, see hash_pair() */
     bool yields;
 };
 
 struct yield_memo {
     const struct atom_list *atoms; /* borrowed */
     pthread_mutex_t lock;
-    struct memo_entry *entries; /* owned; guarded by lock */
-    size_t count, cap;          /* guarded by lock */
+    struct hash_table answers; /* of owned struct yield_answer; guarded by lock */
 };
 
 struct yield_memo *yield_memo_new(const struct atom_list *atoms)
@@ -34,37 +34,25 @@ void yield_memo_free(struct yield_memo *memo)
 {
     if (!memo)
         return;
+    for (struct hash_link *link = hash_table_next(&memo->answers, NULL), *next; link; link = next) {
+        next = hash_table_next(&memo->answers, link);
+        free(hash_link_in(link, struct yield_answer, link));
+    }
+    hash_table_done(&memo->answers);
     pthread_mutex_destroy(&memo->lock);
-    free(memo->entries);
     free(memo);
 }
 
-static struct memo_entry *find_entry(const struct yield_memo *memo, uint64_t key)
+/* Both steps can be inverted, so different pairs have different hashes. */
+static uint64_t hash_pair(uint32_t none, uint32_t grant)
 {
-    size_t mask = memo->cap - 1;
-    size_t i = (key * 0x9E3779B97F4A7C15u >> 20) & mask;
+    uint64_t hash = ((uint64_t) none << 32 | grant) * 0x9E3779B97F4A7C15u;
 
-    while (memo->entries[i].key != 0 && memo->entries[i].key != key)
-        i = (i + 1) & mask;
-    return &memo->entries[i];
+    return hash ^ hash >> 32;
 }
 
-static void yield_memo_grow(struct yield_memo *memo)
-{
-    struct memo_entry *old = memo->entries;
-    size_t old_cap = memo->cap;
-
-    memo->cap = old_cap ? old_cap * 2 : 16;
-    memo->entries = xalloc(memo->cap * sizeof(*memo->entries));
-    for (size_t i = 0; i < old_cap; i++) {
-        if (old[i].key != 0)
-            *find_entry(memo, old[i].key) = old[i];
-    }
-    free(old);
-}
-
-/* A narrower grant is an exception and stands. One that is wider, or only overlaps, was not meant for what the `none`
- * names. The same paths twice is no exception but a change of mind: the later one holds. */
+/* A narrower grant is an exception and wins. A wider or merely overlapping one was not meant for what the `none` names. Of two
+ * rules for the same paths the later one holds. */
 static bool decide_yield(const struct atom *none, const struct atom *grant)
 {
     if (!pattern_contains(atom_cover(none), grant->pattern))
@@ -76,29 +64,25 @@ static bool decide_yield(const struct atom *none, const struct atom *grant)
 
 bool yield_memo_yields(struct yield_memo *memo, uint32_t none, uint32_t grant)
 {
-    uint64_t key = ((uint64_t) none << 32 | grant) + 1;
-    bool known, yields = false;
+    uint64_t hash = hash_pair(none, grant);
+    struct yield_answer *answer;
 
     pthread_mutex_lock(&memo->lock);
-    struct memo_entry *entry = memo->cap ? find_entry(memo, key) : NULL;
-    known = entry && entry->key == key;
-    if (known)
-        yields = entry->yields;
+    const struct hash_link *known = hash_table_first(&memo->answers, hash);
     pthread_mutex_unlock(&memo->lock);
-    if (known)
-        return yields;
+    if (known) /* an answer neither changes nor goes */
+        return hash_link_in(known, const struct yield_answer, link)->yields;
 
-    yields = decide_yield(&memo->atoms->items[none], &memo->atoms->items[grant]);
+    answer = xnew(struct yield_answer);
+    bool yields = answer->yields = decide_yield(&memo->atoms->items[none], &memo->atoms->items[grant]);
 
     pthread_mutex_lock(&memo->lock);
-    if (memo->count < MEMO_MAX) {
-        if (memo->count * 2 >= memo->cap)
-            yield_memo_grow(memo);
-        entry = find_entry(memo, key);
-        memo->count += entry->key == 0;
-        *entry = (struct memo_entry){ key, yields };
+    if (memo->answers.count < MEMO_MAX && !hash_table_first(&memo->answers, hash)) {
+        hash_table_add(&memo->answers, &answer->link, hash);
+        answer = NULL;
     }
     pthread_mutex_unlock(&memo->lock);
+    free(answer);
     return yields;
 }
 
