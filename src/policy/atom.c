@@ -21,7 +21,7 @@ void atom_list_done(struct atom_list *list)
     *list = (struct atom_list){ 0 };
 }
 
-/* Names `.` and `..` never reach a filesystem: `.` is dropped as in any path, `..` would leave the root or hide a typo. */
+/* `.` is dropped as in any path. `..` is refused: it would leave the root, or is a mistake. */
 static int take_component(struct pattern *pattern, const char *bytes, size_t len, bool wildcards, struct err *err)
 {
     struct glob glob;
@@ -65,7 +65,7 @@ static int parse_components(const char *text, bool wildcards, struct pattern **r
     return 0;
 }
 
-/* A name without a slash, a trailing one aside. */
+/* A name without a slash, except trailing ones. */
 static bool is_bare(const char *text)
 {
     size_t len = strcspn(text, "/");
@@ -83,7 +83,7 @@ static bool has_wildcards(const char *text)
     return strpbrk(text, "*?[\\") != NULL;
 }
 
-/* Appends one atom. With `beneath` it covers the subtree as well; ranking still goes by the pattern as written. */
+/* Appends one atom. With `beneath` it covers the subtree as well, but ranks by the pattern as written. */
 static void atom_list_add(struct atom_list *list, const struct rule *rule, uint32_t index, const struct pattern *pattern,
                           enum atom_rank rank, bool beneath)
 {
@@ -101,8 +101,8 @@ static void atom_list_add(struct atom_list *list, const struct rule *rule, uint3
     list->items[list->count++] = atom;
 }
 
-/* A path without wildcards: as a file for the path itself, as a glob for all beneath. Whatever asks whether something is
- * contained in such a rule means both together. */
+/* A path without wildcards becomes a file atom for the path itself and a glob atom for all beneath. Containment in such a rule
+ * means both together (`cover`). */
 static void add_untyped_literal(struct atom_list *list, const struct rule *rule, uint32_t index, const struct pattern *pattern)
 {
     autoptr(pattern) beneath = pattern_dup(pattern, 0);
@@ -134,13 +134,13 @@ static bool names_workspace(const char *text, const struct pattern *pattern)
     return first->shape == GLOB_LITERAL && strcmp(first->text, "workspace") == 0 && (pattern->count > 1 || ends_in_slash(text));
 }
 
-/* A bare name floats when it hides and is anchored when it grants: both err on showing less. The same holds for
- * /workspace/x: stripped when it grants, in both forms when it hides. */
+/* A bare name floats if it hides and is anchored if it grants; both show less. /workspace/x is stripped if it grants, and holds
+ * in both forms if it hides, for the same reason. */
 static void add_reading(struct atom_list *list, const struct rule *rule, uint32_t index, struct pattern *pattern,
                         bool strip_workspace)
 {
     bool strip = strip_workspace && names_workspace(rule->pattern, pattern);
-    bool literal = pattern_is_literal(pattern); /* asked before it floats: `**` before a bare name is no wildcard of it */
+    bool literal = pattern_is_literal(pattern); /* before it may float: the `**` added then is no wildcard of the rule */
 
     if (rule->level == LEVEL_NONE && is_bare(rule->pattern) && pattern->count > 0)
         pattern_prepend_any_depth(pattern);
@@ -164,8 +164,8 @@ int atom_list_add_rule(struct atom_list *list, const struct rule *rule, uint32_t
         return r;
     add_reading(list, rule, index, pattern, strip_workspace);
 
-    /* Type file or directory takes `*` for a character of the name. Someone who hides `*.pem` with type file surely did
-     * not mean that, so what hides holds in both readings; one that is no glob (`/pages/[id`) has only the exact one. */
+    /* With type file or directory `*` is a plain character. Whoever hides `*.pem` with type file hardly means that, so such a
+     * `none` rule holds in both readings. One that is not a valid glob (`/pages/[id`) has only the exact reading. */
     if (exact && rule->level == LEVEL_NONE && has_wildcards(rule->pattern) &&
         parse_components(rule->pattern, true, &as_glob, NULL) == 0)
         add_reading(list, rule, index, as_glob, strip_workspace);

@@ -1,10 +1,10 @@
 /*
  * One meaning of a rule: a pattern with a rank.
  *
- * A rule has one atom or a few: a path without wildcards counts as a file for itself and as a glob for what lies beneath;
- * a `none` rule whose text can be read in two ways holds in both. All ranking happens between atoms.
+ * A rule has one atom or a few. A path without wildcards counts as a file for the path itself and as a glob for what lies
+ * beneath it; a `none` rule whose text can be read in two ways holds in both. All ranking compares atoms.
  *
- * The class of an atom is its priority, then file > directory > glob, in one comparable number.
+ * The class of an atom combines its priority with file > directory > glob in one number.
  */
 #pragma once
 
@@ -28,9 +28,9 @@ struct atom {
     enum level level;
     int64_t class;
     struct pattern *pattern; /* owned */
-    struct pattern *cover;   /* owned; all that the rule speaks of, when that is more than `pattern`; else NULL */
+    struct pattern *cover;   /* owned; all that the rule covers if that is more than `pattern`, else NULL */
     struct specificity specificity;
-    uint32_t order; /* place among all atoms by specificity, later rule last: the higher wins. Set by the ruleset. */
+    uint32_t order; /* rank among all atoms by specificity, ties by rule; the higher one wins. Set by the ruleset. */
 };
 
 struct atom_list {
@@ -64,8 +64,8 @@ static inline const struct pattern *atom_cover(const struct atom *atom)
 const char *atom_rank_name(enum atom_rank rank);
 
 /* Appends the atoms of a rule. `strip_workspace`: the codebase has no directory "workspace" of its own, so a leading
- * /workspace/ in a pattern means the root. Fails only for rules that no rule_list would take. */
+ * /workspace/ in a pattern means the root. Fails only for rules that rule_list_add() refuses. */
 int atom_list_add_rule(struct atom_list *list, const struct rule *rule, uint32_t index, bool strip_workspace, struct err *err);
 
-/* Whether the pattern can be read at all; the error says what is wrong with it. */
+/* Checks the rule's pattern; the error tells what is wrong with it. */
 int atom_check_rule(const struct rule *rule, struct err *err);

@@ -1,4 +1,4 @@
-/* Memory that lazily built parts of a ruleset may still take. When it is gone, answers are computed and not kept. */
+/* Memory that the lazily built parts of a ruleset may still take. Without it, results are computed each time and not stored. */
 #pragma once
 
 #include <stdatomic.h>

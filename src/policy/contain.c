@@ -8,22 +8,22 @@
 /*
  * How containment is decided.
  *
- * A pattern becomes a small program over units: `/` before each component, then its tokens. `**` is a loop over
- * "slash, one unit, any units". Every thread of the program stands at an instruction that wants the next unit.
+ * A pattern becomes a small program over units: `/` before each component, then its tokens. `**` becomes a loop over "slash,
+ * one unit, any units". Each thread of a program waits at an instruction for the next unit.
  *
- * inner is contained in outer when no word takes inner to its end and outer not. So inner is followed one thread at a
- * time while outer is followed as the set of all its threads; a pair (thread, set) is explored once. If inner can end in a
- * pair whose set cannot, a counterexample exists. Overlap is the same search over pairs of single threads.
+ * `inner` is contained in `outer` if no word takes inner to its end but not outer. The search follows inner one thread at a
+ * time, and outer as the set of all its threads; it explores each pair (thread, set) once. If inner can end in a pair whose set
+ * cannot, there is a counterexample. Overlap is the same search over pairs of single threads.
  *
- * The alphabet is infinite, but units that no token of either pattern tells apart behave alike: one representative of each
- * such group is enough. Only groups the inner instruction accepts are followed, so a literal costs one look.
+ * The alphabet is unlimited, but units that no token of either pattern distinguishes behave alike, so one representative of
+ * each such group is enough. The search follows only groups that inner's instruction accepts, so a literal costs one step.
  */
 
 enum op_kind {
     OP_SLASH,
     OP_TOKEN, /* one unit that the token accepts */
-    OP_STAR,  /* any number of units, then on to `next` */
-    OP_DEPTH, /* on to the next instruction (into the loop) and to `next` (past it) */
+    OP_STAR,  /* any number of units, then continues at `next` */
+    OP_DEPTH, /* continues at the next instruction (into the loop) and at `next` (past it) */
     OP_END,
 };
 
@@ -39,7 +39,7 @@ struct program {
     uint32_t count;
 };
 
-/* More than any rule a person writes; past these a pair counts as undecided. */
+/* Larger than any rule a person writes. A pair that exceeds them counts as undecided. */
 #define PROGRAM_OPS_MAX 1024
 #define SETS_MAX 1000
 #define WORK_MAX 4000000
@@ -97,7 +97,7 @@ static void program_done(struct program *p)
     free(p->ops);
 }
 
-/* `/` as a unit: it stands in no name, so it can mark the separator. */
+/* The unit of a component separator: no name contains a slash. */
 #define SEPARATOR ((uint32_t) '/')
 
 static bool op_accepts(const struct op *op, uint32_t unit)
@@ -116,7 +116,7 @@ static bool op_accepts(const struct op *op, uint32_t unit)
     return false;
 }
 
-/* Representatives of the groups of units, sorted: where some token begins or ends to accept. */
+/* Representatives of the groups of units, sorted: the units at which some token begins or ceases to accept. */
 struct alphabet {
     uint32_t *units; /* owned */
     size_t count, cap;
@@ -185,7 +185,7 @@ static void set_add_closed(const struct program *p, struct thread_set *set, uint
 
         set->bits[at / 64] |= UINT64_C(1) << at % 64;
         if (op->kind == OP_DEPTH)
-            set_add_closed(p, set, at + 1); /* one level: what follows is a slash */
+            set_add_closed(p, set, at + 1); /* recurses once: a slash follows */
         else if (op->kind != OP_STAR)
             return;
         at = op->next;
@@ -212,11 +212,11 @@ static bool set_has_end(const struct program *p, const struct thread_set *set)
     return set->bits[end / 64] >> end % 64 & 1;
 }
 
-/* A set of outer's threads that inner was seen to meet. */
+/* A set of outer's threads that the search has reached. */
 struct known_set {
     struct thread_set threads;
-    struct thread_set met; /* the threads of inner that were paired with it */
-    uint32_t *next;        /* owned; by letter of the alphabet: the set it leads to, or UNKNOWN */
+    struct thread_set met; /* threads of inner that were paired with it */
+    uint32_t *next;        /* owned; by letter of the alphabet: the set that follows, or UNKNOWN */
 };
 
 #define UNKNOWN UINT32_MAX
@@ -277,7 +277,7 @@ static uint32_t search_next_set(struct containment_search *s, uint32_t set, size
     return to;
 }
 
-/* Adds a pair and those reachable from it without a unit. Returns false on a counterexample. */
+/* Adds a pair and those that it reaches without a unit. Returns false on a counterexample. */
 static bool search_add(struct containment_search *s, uint32_t thread, uint32_t set)
 {
     for (;;) {
@@ -349,7 +349,7 @@ bool pattern_contains(const struct pattern *outer, const struct pattern *inner)
     return contains;
 }
 
-/* Pairs of instructions (x of p, y of q) that one word reaches together, as a bit table. */
+/* Pairs of instructions (x of p, y of q) that the same word reaches. */
 struct overlap_search {
     const struct program *p, *q;
     uint8_t *visited;    /* owned */
@@ -369,7 +369,7 @@ static void overlap_add_pair(struct overlap_search *m, uint32_t x, uint32_t y)
     m->todo[m->todo_count++][1] = y;
 }
 
-/* Follows the moves that need no unit: past a star, into and past a `**`. */
+/* Adds the pairs that need no unit: past a star, into and past a `**`. */
 static void overlap_free_moves(struct overlap_search *m, uint32_t x, uint32_t y)
 {
     const struct op *a = &m->p->ops[x], *b = &m->q->ops[y];
@@ -392,7 +392,7 @@ static void overlap_on_unit(struct overlap_search *m, const struct alphabet *alp
         uint32_t unit = alphabet->units[i];
         if (op_accepts(a, unit) && op_accepts(b, unit)) {
             overlap_add_pair(m, a->kind == OP_STAR ? x : a->next, b->kind == OP_STAR ? y : b->next);
-            return; /* where it leads does not depend on the unit */
+            return; /* the target does not depend on the unit */
         }
     }
 }

@@ -1,8 +1,8 @@
 /*
- * Relations between two patterns, decided on their languages and not on their looks.
+ * Relations between two patterns, decided by the sets of paths that they match and not by their text.
  *
- * Both answers err on the safe side when a pair is too intricate to decide within a fixed budget of work:
- * pattern_contains() then says false ("not provably contained"), pattern_overlaps() true ("may overlap").
+ * A pair that is too complex to decide within a fixed amount of work gets the answer that shows less: pattern_contains()
+ * returns false, pattern_overlaps() true.
  */
 #pragma once
 
@@ -10,8 +10,8 @@
 
 #include "policy/pattern.h"
 
-/* Every path that `inner` matches, `outer` matches too. */
+/* Returns true if `outer` matches every path that `inner` matches. */
 bool pattern_contains(const struct pattern *outer, const struct pattern *inner);
 
-/* Some path matches both. */
+/* Returns true if some path may match both. */
 bool pattern_overlaps(const struct pattern *a, const struct pattern *b);

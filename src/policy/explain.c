@@ -47,7 +47,7 @@ static void decide_path(const struct ruleset *rules, const char *path, size_t le
     free(matching.atoms);
 }
 
-/* In which respect the one pattern is more specific than the other, in the order in which they are compared. */
+/* In which respect the winner is more specific, in the order in which the fields are compared. */
 static const char *specificity_reason(const struct specificity *winner, const struct specificity *loser)
 {
     if (winner->literal != loser->literal)
@@ -92,7 +92,7 @@ static char *dup_reason(const struct atom *winner, const struct atom *loser)
     return same_class_reason(winner, loser);
 }
 
-/* Among the atoms of one rule that match, the one that speaks for it. */
+/* Keeps one matching atom per rule, that of the highest class. */
 static void keep_strongest(const struct ruleset *rules, struct matching *matching)
 {
     size_t kept = 0;
@@ -126,7 +126,7 @@ static void list_others(struct explanation *e, const struct ruleset *rules, uint
     free(matching.atoms);
 }
 
-/* The length of the path of the parent directory; 1 for children of the root. */
+/* The length of the parent directory's path; 1 for children of the root. */
 static size_t parent_len(const char *path, size_t len)
 {
     while (len > 1 && path[len - 1] != '/')
@@ -134,7 +134,8 @@ static size_t parent_len(const char *path, size_t len)
     return len > 1 ? len - 1 : 1;
 }
 
-/* Finds the strongest rule that hides a directory above and does not let the grant through. Nearest directory first. */
+/* Finds the strongest rule that hides a directory above and does not let the grant through. Of equal ones the nearest directory
+ * counts. */
 static uint32_t find_hider_above(struct ruleset *rules, const char *path, uint32_t grant, size_t *ret_dir_len)
 {
     uint32_t found = NO_ATOM;

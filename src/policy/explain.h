@@ -1,8 +1,7 @@
 /*
- * Why a path has the level it has: the rule that decided, and every other rule that matched, with the reason it lost.
+ * Why a path has its level: the rule that decided, and every other rule that matched, with the reason why it lost.
  *
- * For people and tests. Goes through all rules one by one and does not use the automaton, so it can also bear witness
- * against it.
+ * It is for people and tests. It matches all rules one by one without the automaton, so tests can compare the two.
  */
 #pragma once
 
@@ -17,9 +16,9 @@
 
 enum explain_cause {
     EXPLAIN_GRANTED,   /* `rule` grants the level */
-    EXPLAIN_HIDDEN,    /* `rule` is a `none` that hides the path */
-    EXPLAIN_UNMATCHED, /* no rule matches: `none` */
-    EXPLAIN_BENEATH,   /* `rule` is a `none` that hides the directory `hidden_dir` above, and its beaten grant is listed */
+    EXPLAIN_HIDDEN,    /* `rule` is a `none` rule that hides the path */
+    EXPLAIN_UNMATCHED, /* no rule matches, so the level is none */
+    EXPLAIN_BENEATH,   /* `rule` is a `none` rule that hides the directory `hidden_dir` above; `others` has the grant it beat */
 };
 
 struct explained_rule {
@@ -31,14 +30,14 @@ struct explanation {
     char *path; /* owned; clean */
     enum level level;
     enum explain_cause cause;
-    size_t rule;                   /* EXPLAIN_NO_RULE when unmatched */
-    char *hidden_dir;              /* owned; EXPLAIN_BENEATH only */
-    bool may_be_passage;           /* level none, but as a directory it is shown when something visible exists below */
+    size_t rule;         /* EXPLAIN_NO_RULE if unmatched */
+    char *hidden_dir;    /* owned; EXPLAIN_BENEATH only */
+    bool may_be_passage; /* the level is none, but a directory of that name is shown if something visible exists below it */
     struct explained_rule *others; /* owned */
     size_t other_count;
 };
 
-/* `path` is cleaned first; one that leaves the root is refused. */
+/* `path` is cleaned first. A path that leaves the root is refused. */
 int explain_path(struct ruleset *rules, const char *path, struct explanation **ret_explanation, struct err *err);
 void explanation_free(struct explanation *explanation);
 DEFINE_AUTOPTR(explanation, explanation_free);

@@ -40,7 +40,7 @@ static void add_range(struct glob *glob, size_t *cap, uint32_t first, uint32_t l
     glob->ranges[glob->range_count++] = (struct unit_range){ first, last };
 }
 
-/* The classes of POSIX that make sense for names, in the C locale. */
+/* POSIX's classes that make sense for file names, in the C locale. */
 static const struct {
     const char *name;
     struct unit_range ranges[4];
@@ -82,7 +82,7 @@ static size_t cursor_left(const struct cursor *in)
     return (size_t) (in->end - in->at);
 }
 
-/* One member of a class, with its escape undone. */
+/* Reads one member of a class and undoes its escape. */
 static bool set_unit(struct cursor *in, uint32_t *ret_unit)
 {
     if (cursor_left(in) > 0 && *in->at == '\\')
@@ -93,7 +93,7 @@ static bool set_unit(struct cursor *in, uint32_t *ret_unit)
     return true;
 }
 
-/* `[:name:]` at the cursor. Returns 1 when it was one, 0 when it is no such thing, or an error. */
+/* Reads `[:name:]` at the cursor. Returns 1 if there was one, 0 if not, or a negative errno. */
 static int named_set(struct glob *glob, size_t *cap, struct cursor *in, struct err *err)
 {
     if (cursor_left(in) < 2 || in->at[0] != '[' || in->at[1] != ':')
@@ -108,7 +108,7 @@ static int named_set(struct glob *glob, size_t *cap, struct cursor *in, struct e
     return 1;
 }
 
-/* A class; the cursor stands after its `[`. A `]` that comes first is a member, as everywhere. */
+/* Parses a class whose `[` has been read. As in shells, a `]` that comes first is a member. */
 static int parse_set(struct glob *glob, size_t *range_cap, struct glob_token *token, struct cursor *in, struct err *err)
 {
     token->set_first = (uint32_t) glob->range_count;
@@ -146,8 +146,8 @@ static int parse_set(struct glob *glob, size_t *range_cap, struct glob_token *to
     return 0;
 }
 
-/* Prefixes and suffixes are compared as bytes elsewhere. That agrees with units only where the literal part is valid UTF-8:
- * a stray byte in it could be the head of a character in the name. */
+/* The trie compares prefixes and suffixes bytewise. That gives the same result as comparing units only if the literal part is
+ * valid UTF-8: a stray byte in it could be the first byte of a character in the name. */
 static void find_shape(struct glob *glob, const char *text, size_t len)
 {
     size_t n = glob->token_count;
@@ -265,8 +265,8 @@ bool glob_token_accepts(const struct glob *glob, const struct glob_token *token,
     return token->set_negated;
 }
 
-/* The usual two-pointer match: on a mismatch the last star takes one unit more. Earlier stars never need to be tried again,
- * because what lay between them has matched as far left as it can. */
+/* The usual two-pointer match: on a mismatch the last star takes one unit more. Earlier stars need no second try, because what
+ * lies between them already matched as far left as possible. */
 bool glob_matches(const struct glob *glob, const char *name, size_t len)
 {
     size_t t = 0, i = 0;

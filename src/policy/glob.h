@@ -1,11 +1,11 @@
 /*
  * One component of a pattern: `*.py`, `id_?`, `[a-z]*`, `README.md`.
  *
- * Works on units: a unit is one character of valid UTF-8, or one byte that is no part of any. So `?` stands for one letter
- * whatever its encoding, and names that are no UTF-8 at all can still be ruled. `*` and `?` match leading dots. A component
- * never contains a slash; a name given to glob_matches() is never empty.
+ * A glob works on units. A unit is one character of valid UTF-8, or one byte that belongs to no valid character. So `?` matches
+ * one letter whatever its encoding, and rules can also be about names that are not UTF-8. `*` and `?` match leading dots. A
+ * component never contains a slash, and names given to glob_matches() are never empty.
  *
- * Immutable once parsed.
+ * A glob is immutable once parsed.
  */
 #pragma once
 
@@ -15,11 +15,11 @@
 
 #include "base/err.h"
 
-/* Units that are stray bytes lie above all code points. */
+/* A stray byte becomes a unit above all code points. */
 #define UNIT_STRAY_BYTE 0x110000u
 #define UNIT_LIMIT (UNIT_STRAY_BYTE + 0x100u)
 
-/* Cuts the first unit off bytes[0..len), len > 0. Returns its length. */
+/* Decodes the first unit of bytes[0..len), len > 0. Returns its length. */
 size_t unit_next(const char *bytes, size_t len, uint32_t *ret_unit);
 
 struct unit_range {
@@ -31,7 +31,7 @@ enum glob_token_kind {
     GLOB_UNIT, /* exactly `unit` */
     GLOB_ONE,  /* `?` */
     GLOB_SET,  /* `[...]` */
-    GLOB_STAR, /* `*`; never twice in a row */
+    GLOB_STAR, /* `*`; never two in a row */
 };
 
 struct glob_token {
@@ -42,7 +42,7 @@ struct glob_token {
     bool set_negated;
 };
 
-/* How a component can be found without running it: by hash, by a walk from the left or right, or not at all. */
+/* How the trie finds a component: by hash, by walking the name from the left or the right, or by an automaton. */
 enum glob_shape {
     GLOB_LITERAL, /* `name` */
     GLOB_ANY,     /* `*` */
@@ -53,19 +53,19 @@ enum glob_shape {
 
 struct glob {
     enum glob_shape shape;
-    char *text; /* owned; the literal bytes of LITERAL, PREFIX and SUFFIX; empty for the others */
+    char *text; /* owned; the literal bytes of LITERAL, PREFIX and SUFFIX, empty otherwise */
     size_t text_len;
     struct glob_token *tokens; /* owned */
     size_t token_count;
     struct unit_range *ranges; /* owned */
     size_t range_count;
-    size_t literal_units; /* units that stand for themselves */
+    size_t literal_units; /* units that are no wildcards */
 };
 
-/* Parses `*`, `?`, `[...]` and `\`. Fails on an unclosed or malformed class and on a backslash at the end. */
+/* Parses `*`, `?`, `[...]` and `\`. Fails on an unclosed or malformed class and on a trailing backslash. */
 int glob_parse(const char *bytes, size_t len, struct glob *ret_glob, struct err *err);
 
-/* Takes every byte as itself. */
+/* Every byte is literal, wildcard characters included. */
 void glob_init_literal(struct glob *glob, const char *bytes, size_t len);
 
 void glob_done(struct glob *glob);

@@ -7,16 +7,16 @@
 #include "base/mem.h"
 
 /*
- * The tokens of all globs are laid end to end, each glob closed by an end slot. A move of the automaton is a sorted set of
- * slots: "these tokens may take the next unit". Reading a unit leads from one set to another. Units that no token tells
- * apart share a column, found by a table for ASCII and by bisection above it.
+ * The tokens of all globs are stored one after the other, and each glob is followed by an end slot. A state of the automaton is
+ * a sorted set of slots: the tokens that may take the next unit. Reading a unit leads from one state to another. Units that no
+ * token distinguishes share a column; a table finds the column of an ASCII unit, a binary search that of any other.
  *
- * A glob that begins with a star stands at that star, and behind it, for ever. These slots are in every set, so they are
- * kept in none: what each column adds on their account is listed once, in `floating`. That makes a thousand globs like
- * `*-17-*` an automaton of a few thousand small sets, where writing the slots out would make every set a thousand long.
+ * A glob that begins with a star can always be at that star and at the token behind it. These slots belong to every state, so
+ * they are stored in none: `floating` lists once what they add to each column. Thereby a thousand globs like `*-17-*` need an
+ * automaton of a few thousand small states instead of states of a thousand slots each.
  *
- * Sets and moves, once published, never change and live as long as the globset, so matching takes no lock: a move is one
- * acquire-load. Only building a missing one does, and sets are told apart by hash under that lock.
+ * A published state or transition never changes and lives as long as the globset. So matching takes no lock: a transition is
+ * one acquire-load. Building a missing one takes the lock, under which states are found by their hash.
  */
 struct slot {
     const struct glob *glob;
@@ -25,12 +25,12 @@ struct slot {
 };
 
 struct moves {
-    struct moves *chain; /* next of the same hash bucket; guarded by globset.lock */
+    struct moves *chain; /* next in the same hash bucket; guarded by globset.lock */
     uint64_t hash;
     uint32_t slot_count;
     uint32_t end_count;
-    uint32_t *slots; /* sorted; lies behind `next` */
-    uint32_t *ends;  /* those of the slots that are ends; lies behind `slots` */
+    uint32_t *slots; /* sorted; stored behind `next` */
+    uint32_t *ends;  /* the slots that are ends; stored behind `slots` */
     _Atomic(struct moves *) next[];
 };
 
@@ -38,11 +38,11 @@ struct globset {
     struct budget *budget; /* borrowed */
     struct slot *slots;    /* owned */
     size_t slot_count, slot_cap;
-    uint32_t *bounds; /* owned; column i holds the units from bounds[i] up to bounds[i + 1] */
+    uint32_t *bounds; /* owned; column i holds the units from bounds[i] to bounds[i + 1] - 1 */
     size_t column_count, bound_cap;
     uint16_t ascii_column[128];
-    uint32_t *floating;       /* owned; slots that floating globs reach, column by column */
-    uint32_t *floating_first; /* owned; column i has floating[floating_first[i]] up to floating_first[i + 1] */
+    uint32_t *floating;       /* owned; slots that floating globs reach, by column */
+    uint32_t *floating_first; /* owned; those of column i begin at floating[floating_first[i]] */
     struct moves *first;
     struct moves **buckets; /* owned; guarded by lock */
     size_t bucket_count;
@@ -140,7 +140,7 @@ static size_t sort_unique(uint32_t *items, size_t count)
     return kept;
 }
 
-/* A star may take nothing: whoever stands before it also stands behind it. Stars never follow each other. */
+/* A star may match nothing, so its slot is always accompanied by the next one. Two stars never follow each other. */
 static size_t add_closed(const struct globset *set, uint32_t *slots, size_t count, uint32_t slot)
 {
     slots[count++] = slot;
@@ -158,7 +158,7 @@ static uint64_t hash_slots(const uint32_t *slots, size_t count)
     return h;
 }
 
-/* Finds or makes the moves for a sorted set of slots. NULL when the budget is used up. Called with the lock held. */
+/* Finds or makes the state for a sorted set of slots. Returns NULL if the budget is used up. [lock] */
 static struct moves *moves_intern(struct globset *set, const uint32_t *slots, size_t count)
 {
     uint64_t hash = hash_slots(slots, count);
@@ -173,7 +173,7 @@ static struct moves *moves_intern(struct globset *set, const uint32_t *slots, si
     for (size_t i = 0; i < count; i++)
         end_count += set->slots[slots[i]].token == NULL;
     size_t size = sizeof(struct moves) + next_size + (count + end_count) * sizeof(uint32_t);
-    /* The first set is the start of every match and exists whatever the budget says. */
+    /* Every match starts at the first state, so it is made even without a budget. */
     if (!budget_reserve(set->budget, size) && set->first)
         return NULL;
     struct moves *m = xalloc(size);
@@ -191,8 +191,8 @@ static struct moves *moves_intern(struct globset *set, const uint32_t *slots, si
     return m;
 }
 
-/* Whether the glob that begins at `slot` is one of those kept out of the sets. One whose second token takes almost anything
- * would stand in the list of almost every column, so it is not. */
+/* Returns true if states leave out the glob that begins at `slot`. A glob whose second token accepts almost anything would be
+ * listed in almost every column, so it is not left out. */
 static bool slot_floats(const struct globset *set, size_t slot)
 {
     const struct glob_token *first = set->slots[slot].token, *second = set->slots[slot + 1].token;
@@ -249,13 +249,13 @@ static size_t floating_count(const struct globset *set, size_t column)
     return set->floating_first[column + 1] - set->floating_first[column];
 }
 
-/* How many slots slots_advance() may write. */
+/* The most slots that slots_advance() may write. */
 static size_t advance_room(const struct globset *set, size_t count, size_t column)
 {
     return count * 2 + floating_count(set, column) + 1;
 }
 
-/* The slots reached from `from` by a unit of the column. Returns how many. */
+/* Writes the slots that a unit of the column reaches from `from`. Returns their number. */
 static size_t slots_advance(const struct globset *set, const uint32_t *from, size_t count, size_t column, uint32_t *to)
 {
     uint32_t unit = set->bounds[column];
@@ -299,7 +299,7 @@ static size_t next_column(const struct globset *set, const char *name, size_t le
     return n;
 }
 
-/* The budget is gone: the rest of the name is followed without keeping anything. */
+/* Without a budget: matches the rest of the name and stores nothing. */
 static void match_unkept(struct globset *set, const struct moves *from, const char *name, size_t len, globset_match_fn on_match,
                          void *cookie)
 {

@@ -1,11 +1,11 @@
 /*
- * Many globs matched against a name at once: a deterministic automaton over units, built as names come by.
+ * Matches many globs against a name at once, by a deterministic automaton over units that is built while names are matched.
  *
- * For the components that neither a hash nor a prefix or suffix walk can find. After warm-up a match costs one table look-up
- * per unit of the name, however many globs there are. The automaton takes its memory from a budget; once that is used up,
- * moves not yet built are computed afresh each time.
+ * It serves the components that neither a hash nor a prefix or suffix walk can find. After warm-up a match costs one table
+ * look-up per unit of the name, however many globs there are. The automaton takes its memory from a budget. When that is used
+ * up, transitions that are not yet built are computed again each time.
  *
- * Built by one thread (new, add, seal), then matched by any number.
+ * One thread builds a globset (new, add, seal); then any number of threads may match.
  */
 #pragma once
 
@@ -29,5 +29,5 @@ DEFINE_AUTOPTR(globset, globset_free);
 void globset_add(struct globset *set, const struct glob *glob, uint32_t target);
 void globset_seal(struct globset *set);
 
-/* Calls `on_match` with the target of every glob that matches, in no particular order. */
+/* Calls `on_match` with the target of each glob that matches, in no particular order. */
 void globset_match(struct globset *set, const char *name, size_t len, globset_match_fn on_match, void *cookie);

@@ -1,5 +1,5 @@
 /*
- * What a sandbox may do with a path. Ordered: a higher level includes the lower ones.
+ * What a sandbox may do with a path. The levels are ordered: a higher one includes the lower ones.
  */
 #pragma once
 
@@ -7,7 +7,7 @@
 
 enum level {
     LEVEL_NONE, /* the path does not exist for the sandbox */
-    LEVEL_VIEW, /* listed and stat'ed, contents closed */
+    LEVEL_VIEW, /* it is listed and can be stat'ed; its content cannot be read */
     LEVEL_READ,
     LEVEL_WRITE,
 };
@@ -16,5 +16,5 @@ enum level {
 
 const char *level_name(enum level level);
 
-/* Knows the four lower-case names and nothing else. */
+/* Accepts the four lower-case names only. */
 bool level_parse(const char *name, enum level *ret_level);

@@ -9,8 +9,8 @@
 #include "policy/contain.h"
 #include "policy/ruleset_int.h"
 
-/* Comparing every rule with every other is quadratic: past this much work, some seconds, the rest is left unsaid. A look at
- * a pair counts as one, deciding its containment or overlap as many. */
+/* Comparing every rule with every other is quadratic. After this much work, which takes some seconds, lint stops and says so. A
+ * quick comparison counts as one, deciding containment or overlap as many. */
 #define WORK_MAX 10000000
 #define WORK_DECISION 64
 
@@ -18,9 +18,9 @@ struct lint {
     struct ruleset *rules; /* borrowed */
     bool saw_any;
     bool *matched;       /* owned; by rule */
-    uint32_t *unmatched; /* owned; atoms of rules that matched nothing so far */
+    uint32_t *unmatched; /* owned; atoms of rules that have matched nothing so far */
     size_t unmatched_count;
-    char **samples; /* owned; by atom: some path that it matches */
+    char **samples; /* owned; by atom: a path that it matches */
     size_t work;
     struct lint_finding *findings; /* owned */
     size_t count, cap;
@@ -31,7 +31,7 @@ static const struct rule *rule_of(const struct lint *lint, const struct atom *at
     return &lint->rules->rules.items[atom->rule];
 }
 
-/* A unit that the token accepts, as text. */
+/* Adds a unit that the token accepts. */
 static void add_sample_unit(struct buf *path, const struct glob *glob, const struct glob_token *token)
 {
     static const uint32_t tries[] = { 'x', 'y', '0', '_', '-', 'A', ' ' };
@@ -51,7 +51,7 @@ static void add_sample_unit(struct buf *path, const struct glob *glob, const str
     buf_add(path, bytes, len);
 }
 
-/* Some path that the pattern matches: every `**` empty, every wildcard as short as can be. */
+/* Returns a path that the pattern matches: every `**` is empty, every wildcard as short as possible. */
 static char *dup_sample(const struct pattern *pattern)
 {
     autodone(buf) struct buf path = BUF_EMPTY;
@@ -125,7 +125,7 @@ static void lint_add_finding(struct lint *lint, enum lint_severity severity, con
     lint->findings[lint->count++] = (struct lint_finding){ severity, code, rule, other, text };
 }
 
-/* "rule 3 '/secrets' = none @100", as findings name rules. */
+/* How findings name a rule: "rule 3 '/secrets' = none @100". */
 static char *dup_named(const struct lint *lint, size_t index)
 {
     const struct rule *rule = &lint->rules->rules.items[index];
@@ -141,7 +141,7 @@ static char *dup_named(const struct lint *lint, size_t index)
     return buf_dup_take(&text);
 }
 
-/* A cheap no before the costly question: both begin with a literal name, and not with the same. */
+/* A cheap test before the costly one: both patterns begin with a literal name, and the names differ. */
 static bool begin_apart(const struct pattern *a, const struct pattern *b)
 {
     if (a->count == 0 || b->count == 0 || a->parts[0].any_depth || b->parts[0].any_depth)
@@ -155,7 +155,8 @@ static const char *sample_of(const struct lint *lint, const struct atom *atom)
     return lint->samples[atom - lint->rules->atoms.items];
 }
 
-/* Asked of so many pairs that most must be answered cheaply: by a path of the inner one that the outer does not match. */
+/* This runs for so many pairs that most need a cheap answer: a sample of the inner pattern that the outer one does not
+ * match. */
 static bool contains_pattern(struct lint *lint, const struct pattern *outer, const struct atom *inner)
 {
     const char *sample = sample_of(lint, inner);
@@ -180,7 +181,7 @@ static bool lint_overlaps(struct lint *lint, const struct atom *a, const struct 
     return pattern_overlaps(a->pattern, b->pattern);
 }
 
-/* Whether `other` decides wherever `atom` matches. */
+/* Returns true if `other` decides wherever `atom` matches. */
 static bool always_beats(struct lint *lint, const struct atom *other, const struct atom *atom)
 {
     if (other->class < atom->class || !lint_contains(lint, other, atom))
@@ -189,7 +190,7 @@ static bool always_beats(struct lint *lint, const struct atom *other, const stru
         return true;
     if (other->level != LEVEL_NONE && atom->level != LEVEL_NONE)
         return other->order > atom->order;
-    /* A `none` and a grant of one class: the one decides always only if both name the same paths, and then the later. */
+    /* Of a `none` and a grant in one class, one always decides only if both match the same paths; then it is the later one. */
     if (other->level == LEVEL_NONE && atom->level == LEVEL_NONE)
         return other->rule < atom->rule && lint_contains(lint, atom, other);
     return other->rule > atom->rule && lint_contains(lint, atom, other);
@@ -215,7 +216,7 @@ static void report_beaten(struct lint *lint, size_t index, size_t beater, const 
     autofree char *by = dup_named(lint, beater);
     const char *sample = sample_of(lint, atom);
 
-    /* Hidden all the same by yet another rule, it is only superfluous. */
+    /* If yet another rule hides it, the rule is merely superfluous. */
     if (rule->level == LEVEL_NONE && other->level != LEVEL_NONE && ruleset_level_of(lint->rules, sample) != LEVEL_NONE)
         lint_add_finding(lint, LINT_ERROR, "none-beaten", index, beater,
                          xprintf("%s hides nothing: the broader %s outranks it%s", name, by,
@@ -225,7 +226,7 @@ static void report_beaten(struct lint *lint, size_t index, size_t beater, const 
                          xprintf("%s can never win: %s decides wherever it matches", name, by));
 }
 
-/* A rule is beaten when each of its atoms is. */
+/* A rule is beaten if each of its atoms is. */
 static bool check_never_wins(struct lint *lint, size_t index, const struct atom *first, size_t count)
 {
     size_t beater = LINT_NO_RULE;
@@ -241,7 +242,7 @@ static bool check_never_wins(struct lint *lint, size_t index, const struct atom 
     return true;
 }
 
-/* The pattern and all beneath: what a `none` hides in effect. */
+/* Returns true if the grant lies within what the `none` hides: its pattern and all beneath. */
 static bool lies_within(struct lint *lint, const struct atom *grant, const struct atom *none)
 {
     autoptr(pattern) subtree = pattern_dup(none->pattern, 0);
@@ -250,14 +251,14 @@ static bool lies_within(struct lint *lint, const struct atom *grant, const struc
     return contains_pattern(lint, subtree, grant);
 }
 
-/* A grant that outranks a `none` where they overlap, without being an exception within it. */
+/* Returns true if the grant outranks the `none` where they overlap, without being an exception within it. */
 static bool lays_open(struct lint *lint, const struct atom *none, const struct atom *grant)
 {
     return grant->level != LEVEL_NONE && grant->class > none->class && lint_overlaps(lint, none, grant) &&
            !lies_within(lint, grant, none);
 }
 
-/* Of the grants that outrank a `none` rule: how many, and one to name. */
+/* The grants that outrank a `none` rule: their number, and one to name in the message. */
 struct openers {
     size_t count;
     size_t first;
@@ -283,7 +284,7 @@ static void find_openers(struct lint *lint, const struct atom *none, size_t none
     }
 }
 
-/* `/config/prod.yaml` without a type covers what lies beneath, but nothing will: a name with an extension is a file. */
+/* `/config/prod.yaml` without a type also covers what lies beneath it, but a name with an extension is a file. */
 static bool looks_like_file(const struct atom *atom)
 {
     const struct pattern *pattern = atom->pattern;
@@ -309,11 +310,11 @@ static void check_partly_beaten(struct lint *lint, size_t index, const struct at
                              (long long) openers.highest_priority + 1));
 }
 
-/* What a user's grant does to the secrets of a preset. */
+/* What a user's grant does to the `none` rules of a preset. */
 struct opened_secrets {
-    size_t rules; /* how many of the preset's `none` rules it outranks somewhere */
+    size_t rules; /* number of `none` rules that it outranks somewhere */
     size_t first;
-    bool wholly;     /* one of them no longer hides anything */
+    bool wholly;     /* one of them hides nothing any more */
     bool on_purpose; /* it lies within one of them: an exception */
 };
 
@@ -333,7 +334,7 @@ static void find_opened(struct lint *lint, const struct atom *grant, struct open
     }
 }
 
-/* Told once for the grant, not once for each rule of the preset. */
+/* Reports the grant once instead of once per rule of the preset. */
 static void check_opens_preset(struct lint *lint, size_t index, const struct atom *grant, size_t count)
 {
     struct opened_secrets opened = { .first = LINT_NO_RULE };
@@ -366,7 +367,7 @@ static void check_literal_wildcard(struct lint *lint, size_t index)
                       rule_type_name(rule->type)));
 }
 
-/* Directories that a write rule names are made when a sandbox starts: that they are not there yet is no mistake. */
+/* A directory that a write rule names is created when a sandbox starts, so it need not exist yet. */
 static bool will_be_made(const struct rule *rule)
 {
     size_t len = strlen(rule->pattern);

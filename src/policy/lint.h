@@ -1,13 +1,14 @@
 /*
- * What is probably not meant: rules that can never win, secrets that a broader grant lays open, patterns that match nothing.
+ * Finds rules that are probably mistakes: rules that can never win, secrets that a broader grant shows, patterns that match
+ * nothing.
  *
  *     lint = lint_new(rules);
- *     lint_add_path(lint, "/src/a.py");     for every path of the codebase, if there is one at hand
+ *     lint_add_path(lint, "/src/a.py");     for every path of the codebase, if there is one
  *     lint_finish(lint);
  *     lint_findings(lint, &count);
  *
- * Only a user's own rules are looked at: those of a preset are meant to work together, and are met here only as what a
- * user's rule beats or is beaten by.
+ * It checks a user's own rules only. The rules of a preset are meant to work together; they only appear as what a user's rule
+ * beats or is beaten by.
  */
 #pragma once
 
@@ -20,16 +21,15 @@
 
 enum lint_severity {
     LINT_WARNING,
-    LINT_ERROR, /* something meant to be hidden is shown */
+    LINT_ERROR, /* something that was meant to be hidden is shown */
 };
 
 struct lint_finding {
     enum lint_severity severity;
-    const char
-        *code;    /* static: "none-beaten", "partly-beaten", "never-wins", "matches-nothing", "literal-wildcard", "cut-short" */
-    size_t rule;  /* index of the rule it is about; LINT_NO_RULE for the whole */
-    size_t other; /* the rule that beats it or that it beats, or LINT_NO_RULE */
-    char *text;   /* owned */
+    const char *code; /* static, see docs/policy.md */
+    size_t rule;      /* index of the rule; LINT_NO_RULE for the list as a whole */
+    size_t other;     /* the rule that beats it or that it beats, or LINT_NO_RULE */
+    char *text;       /* owned */
 };
 
 struct lint;
@@ -39,10 +39,10 @@ struct lint *lint_new(struct ruleset *rules);
 void lint_free(struct lint *lint);
 DEFINE_AUTOPTR(lint, lint_free);
 
-/* A path that exists, clean and absolute. Without any, nothing is said about patterns that match nothing. */
+/* Adds an existing path, clean and absolute. Without any, lint reports no patterns that match nothing. */
 void lint_add_path(struct lint *lint, const char *path);
 
 void lint_finish(struct lint *lint);
 
-/* Errors first, then in the order of the rules. */
+/* Errors come first, then warnings; each in the order of the rules. */
 const struct lint_finding *lint_findings(const struct lint *lint, size_t *ret_count);

@@ -18,7 +18,7 @@ bool hiding_lets_through(const struct hiding *hiding, struct ruleset *rules, uin
     return true;
 }
 
-/* Merges two sorted lists without repeats. */
+/* Merges two sorted lists and drops duplicates. */
 static uint32_t merge_sorted(const uint32_t *a, uint32_t a_count, const uint32_t *b, uint32_t b_count, uint32_t *ret)
 {
     uint32_t i = 0, j = 0, n = 0;
@@ -93,7 +93,7 @@ static void table_put(struct match_state_table *table, struct match_state *match
     atomic_store_explicit(&table->states[i], match, memory_order_release);
 }
 
-/* Makes sure that one more place fits. False when the budget does not allow it. */
+/* Makes room for one more state. Returns false if the budget does not allow it. */
 static bool table_grow(struct ruleset *rules)
 {
     struct match_state_table *old = atomic_load_explicit(&rules->states, memory_order_relaxed);
@@ -128,7 +128,7 @@ void match_state_table_free(struct match_state_table *table)
     }
 }
 
-/* Keeps a new place for the ruleset's life if the budget allows, or finds that another thread was faster. */
+/* Adds a new state to the table if the budget allows, or returns the one that another thread added first. */
 static struct match_state *keep_match_state(struct ruleset *rules, struct match_state *match, const struct node_set *nodes,
                                             const struct hiding *above)
 {
@@ -228,9 +228,9 @@ static void sort_nodes(struct node_set *set)
 }
 
 /*
- * Brings a set of nodes into its one form. Repeats go. Of the settled nodes, which match everything from here on, those go
- * that another settled one outranks for ever: without this a path through many nested directories that rules name would
- * drag one node for each along.
+ * Brings a set of nodes into its unique form: sorted, without duplicates, and without absorbing nodes (which match everything
+ * that follows) that another absorbing node always outranks. Without the latter a path through many nested directories that
+ * rules name would carry one node for each of them.
  */
 static void normalise_nodes(const struct ruleset *rules, struct node_set *set)
 {
@@ -297,7 +297,7 @@ struct match_state *ruleset_step(struct ruleset *rules, const struct match_state
     return match;
 }
 
-/* Kept places are shared by all and freed by none, so the usual case costs no atomic write. */
+/* States in the table are shared and never freed, so the usual case costs no atomic write. */
 struct match_state *match_state_ref(const struct match_state *match)
 {
     struct match_state *p = (struct match_state *) match;

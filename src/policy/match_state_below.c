@@ -1,4 +1,4 @@
-/* What can be said of all that lies below a place. */
+/* Questions about all paths below a state. */
 #include "policy/ruleset_int.h"
 
 static bool any_grant_passes(struct ruleset *rules, uint32_t node, const struct hiding *hiding)
@@ -13,7 +13,7 @@ static bool any_grant_passes(struct ruleset *rules, uint32_t node, const struct 
     return false;
 }
 
-/* The node after `node` in a walk of all that lies below `top`; with `deeper` false, what lies below `node` is passed over. */
+/* The node after `node` in a walk of all nodes below `top`. Without `deeper` the walk skips what is below `node`. */
 static uint32_t next_below(const struct ruleset *rules, uint32_t top, uint32_t node, bool deeper)
 {
     const struct trie_node *n = trie_node(rules->trie, node);
@@ -25,7 +25,7 @@ static uint32_t next_below(const struct ruleset *rules, uint32_t top, uint32_t n
     return n->sibling;
 }
 
-/* Goes only where a grant of sufficient class can lie. */
+/* Visits only parts that contain a grant of sufficient class. */
 static bool grant_passes_below(struct ruleset *rules, uint32_t top, const struct hiding *hiding)
 {
     uint32_t node = trie_node(rules->trie, top)->first_child;
@@ -66,7 +66,7 @@ static bool node_writes(const struct ruleset *rules, uint32_t node, int64_t leas
     return false;
 }
 
-/* The place of a child that no rule names: it stands for all but the named ones. */
+/* The state of a child that no rule names: it represents all names but those. */
 static struct match_state *step_unnamed(struct ruleset *rules, const struct match_state *match)
 {
     struct hiding hiding = match_state_hiding_below(match);
@@ -103,7 +103,7 @@ static bool find_writes_child(struct ruleset *rules, const struct match_state *m
     return false;
 }
 
-/* Whether a rule that is no `write` and could beat the `write` atom ends at the node. */
+/* Returns true if an atom that is not `write` and could beat the `write` atom ends at the node. */
 static bool node_restricts(const struct ruleset *rules, uint32_t node, const struct atom *write)
 {
     const struct node_info *info = &rules->infos[node];
@@ -127,10 +127,10 @@ static bool restricts_below(const struct ruleset *rules, uint32_t top, const str
     return node != TRIE_NIL;
 }
 
-/* Names that no rule spells out soon stand at one place for good; deeper than this nobody looks. */
+/* The states of names that no rule spells out soon repeat; the search ends at this depth. */
 #define UNNAMED_DEPTH 32
 
-/* The weakest of the `write` atoms that decide about unnamed descendants, or NULL when one of those is not `write`. */
+/* The weakest of the `write` atoms that decide about unnamed descendants, or NULL if some of those are not `write`. */
 static const struct atom *weakest_write_below(struct ruleset *rules, const struct match_state *match)
 {
     struct match_state *at = step_unnamed(rules, match);
@@ -150,7 +150,7 @@ static const struct atom *weakest_write_below(struct ruleset *rules, const struc
     return is_absorbing ? weakest : NULL;
 }
 
-/* What covers the unnamed covers the named as well: all is `write` if no other rule that can match below beats that. */
+/* An atom that covers unnamed paths covers named ones too: all is `write` if no other atom that can match below beats it. */
 static bool find_writes_all(struct ruleset *rules, const struct match_state *match)
 {
     const struct atom *write = weakest_write_below(rules, match);
@@ -165,7 +165,7 @@ static bool find_writes_all(struct ruleset *rules, const struct match_state *mat
 
 typedef bool (*find_fn)(struct ruleset *rules, const struct match_state *match);
 
-/* Two threads may find the same answer at once; they write the same. */
+/* Two threads may compute the same answer at once; they store the same value. */
 static bool cached_answer(_Atomic uint8_t *slot, struct ruleset *rules, const struct match_state *match, find_fn find)
 {
     uint8_t known = atomic_load_explicit(slot, memory_order_relaxed);

@@ -97,7 +97,7 @@ bool pattern_equals(const struct pattern *a, const struct pattern *b)
     return true;
 }
 
-/* The same two-pointer walk as for a glob, with components in place of units: `**` is its star. */
+/* The same two-pointer match as glob_matches(), with components in place of units and `**` in place of the star. */
 bool pattern_matches(const struct pattern *pattern, const char *path, size_t len)
 {
     size_t p = 0, retry_part = SIZE_MAX;

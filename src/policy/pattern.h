@@ -1,11 +1,11 @@
 /*
- * Which paths a rule speaks of: a sequence of components, each a glob or `**` (zero or more components).
+ * The paths that a rule is about: a sequence of components, each a glob or `**` (zero or more components).
  *
- * A pattern is anchored at the root of the workspace; a leading `**` is how it floats. It matches whole paths. A trailing
- * `**` matches the path before it too: what covers all beneath `/x` covers `/x`. Consecutive `**` are one. Immutable once
- * built.
+ * A pattern is anchored at the root of the workspace; a leading `**` makes it float. It matches whole paths. A trailing `**`
+ * matches the path before it too: `/x/` followed by `**` covers `/x`. Consecutive `**` count as one. A pattern is immutable
+ * once built.
  *
- * Patterns know nothing of levels and priorities: rules are turned into patterns by atom.c.
+ * Patterns know nothing of levels and priorities. atom.c makes them from rules.
  */
 #pragma once
 
@@ -20,7 +20,7 @@
 #define PATTERN_LEN_MAX 4096
 
 struct pattern_part {
-    bool any_depth;   /* `**`; the glob is then unused */
+    bool any_depth;   /* `**`; `glob` is unused */
     struct glob glob; /* owned */
 };
 
@@ -29,13 +29,13 @@ struct pattern {
     size_t count;
 };
 
-/* Which of two patterns is the more specific: compared field by field in this order, see pattern_specificity_cmp(). */
+/* How specific a pattern is. pattern_specificity_cmp() compares the fields in this order. */
 struct specificity {
     bool literal;         /* no wildcard at all */
-    bool anchored;        /* first component is not `**` */
-    uint32_t prefix_len;  /* bytes, slashes counted, before the first wildcard */
-    uint32_t literal_len; /* units that stand for themselves */
-    uint32_t any_depths;  /* `**` components: fewer is more specific */
+    bool anchored;        /* the first component is not `**` */
+    uint32_t prefix_len;  /* bytes before the first wildcard, slashes included */
+    uint32_t literal_len; /* units that are no wildcards */
+    uint32_t any_depths;  /* number of `**` components; fewer are more specific */
 };
 
 struct pattern *pattern_new(void);
@@ -51,13 +51,13 @@ void pattern_prepend_any_depth(struct pattern *pattern);
 bool pattern_is_literal(const struct pattern *pattern);
 bool pattern_equals(const struct pattern *a, const struct pattern *b);
 
-/* `path` is clean: "/" or "/a/b". This is the slow and plain way; many rules at once are the ruleset's business. */
+/* `path` is clean: "/" or "/a/b". Matches one pattern; the ruleset matches many at once and faster. */
 bool pattern_matches(const struct pattern *pattern, const char *path, size_t len);
 
 struct specificity pattern_specificity(const struct pattern *pattern);
 
-/* Positive when `a` is the more specific. */
+/* Returns a positive number if `a` is the more specific. */
 int pattern_specificity_cmp(const struct specificity *a, const struct specificity *b);
 
-/* The path of a pattern without wildcards: "/a/b". `count` parts of it are used. */
+/* Returns the path of the first `count` components, which must be literal: "/a/b". */
 char *pattern_dup_literal_path(const struct pattern *pattern, size_t count);

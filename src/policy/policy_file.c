@@ -95,8 +95,8 @@ static int check_text_size(size_t len, struct err *err)
     return err_set(err, ERR_INVALID_ARGUMENT, -EFBIG, "the text is larger than %zu MiB", POLICY_TEXT_MAX >> 20);
 }
 
-/* Enough of the text to recognise it by, safe in a one-line message. Text that needs neither escaping nor shortening stays as it
- * is, and no other text is shown like that, so comparing the result is as good as comparing the text, NULs included. */
+/* Enough of the text to recognise it by, safe in a one-line message. Text that needs neither escaping nor shortening stays as
+ * it is, and no other text is shown like that, so comparing the result is as good as comparing the text, NULs included. */
 static char *dup_excerpt(const char *bytes, size_t len)
 {
     autodone(buf) struct buf shown = BUF_EMPTY;

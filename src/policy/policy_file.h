@@ -11,8 +11,9 @@
  *
  * A list of rules alone is a policy as well. JSON is YAML, so one parser reads both.
  *
- * The reader is strict: it refuses an unknown or repeated key, a value of the wrong type, an alias, a tag, a second document and
- * trailing text. The error names the line, the rule by its number in the file, and the value. On failure the list is unchanged.
+ * The reader is strict: it refuses an unknown or repeated key, a value of the wrong type, an alias, a tag, a second document
+ * and trailing text. The error names the line, the rule by its number in the file, and the value. On failure the list is
+ * unchanged.
  */
 #pragma once
 

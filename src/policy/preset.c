@@ -6,9 +6,9 @@
 #include "base/buf.h"
 #include "base/mem.h"
 
-/* Patterns that have a place, a level and a priority in common. */
+/* Patterns with a common prefix, level and priority. */
 struct preset_part {
-    const char *at; /* what stands before each pattern */
+    const char *at; /* put before each pattern */
     const char *const *patterns;
     size_t count;
     enum level level;
@@ -22,9 +22,9 @@ struct preset_part {
 
 // clang-format off
 /*
- * Files that are secret by what tools make of their names, at any depth. The names are those that tools document for their own
- * credentials, that scanners for secrets look for, and that templates of .gitignore leave out of repositories. Literals, prefixes and suffixes
- * cost nothing to match, however many there are (docs/decisions/0006).
+ * Files that are secret by convention, at any depth. The names are those that tools document for their own credentials, that
+ * secret scanners look for, and that .gitignore templates exclude. Literals, prefixes and suffixes cost nothing to match,
+ * however many there are (docs/decisions/0006).
  */
 static const char *const secrets[] = {
     /* environments and settings */
@@ -46,14 +46,15 @@ static const char *const secrets[] = {
     "*.kubeconfig", "*.tfstate", "*.tfstate.backup", "terraform.tfstate*", "*.tfvars", "*.tfvars.json", "service-account*.json",
     "service_account*.json", "client_secret*.json", "application_default_credentials.json", "gha-creds-*.json",
     "*-firebase-adminsdk-*.json",
-    /* what was typed */
+    /* histories of shells */
     ".*_history", ".histfile", "fish_history",
 };
 
 /*
- * What the names above catch although it is none: templates, certificates and public keys without which pip, npm and databases fail, and code of
- * installed packages. Each has the class of the rule it excepts from and is contained in it, so it opens nothing that another
- * secret rule hides. Each opens its names against `none` rules of lower priority too, those that users write; so they are narrow.
+ * Files that the names above match although they are not secret: templates, certificates and public keys without which pip, npm
+ * and databases fail, and code of installed packages. Each pattern has the class of the rule that it excepts from and is
+ * contained in it, so it shows nothing that another secret rule hides. It also beats users' `none` rules of lower priority, so
+ * the patterns are narrow.
  */
 static const char *const not_secret[] = {
     ".env*example", ".env*sample", ".env*template", ".env*.tmpl", ".env*.tpl", ".env*dist", ".env*.j2", ".env*default", ".env*defaults",
@@ -72,7 +73,8 @@ static const char *const not_credentials[] = {
     "node_modules/**/credentials*",
 };
 
-/* Source named credentials.py, and in a package of that name, has to build in development: only data of that name is hidden there. */
+/* Source called credentials.py, or in a package of that name, must build in development: there only data of that name is
+ * hidden. */
 static const char *const credential_files[] = {
     "credentials/**", "credentials.json", "credentials.yaml", "credentials.yml", "credentials.toml", "credentials.ini",
     "credentials.csv", "credentials.xml", "credentials.properties", "credentials.txt",
@@ -93,13 +95,13 @@ static const char *const outputs[] = { "/output/**", "/tmp/**" };
 static const struct preset_part agent_safe[] = {
     PART("", everything, LEVEL_READ, 0),
     PART("", outputs, LEVEL_WRITE, 10),
-    /* In the class of the exceptions below, so that none of them makes a lookup of .git search it for a template. */
+    /* In the class of the exceptions below: otherwise a look-up of .git would search it for templates. */
     PART("**/", git, LEVEL_NONE, 100),
     PART("**/", secrets, LEVEL_NONE, 100),
     PART("**/", credentials, LEVEL_NONE, 100),
     PART("**/", not_secret, LEVEL_READ, 100),
     PART("**/", not_credentials, LEVEL_READ, 100),
-    /* A virtual environment made in a writable place holds such files too, and installing into it writes them. */
+    /* A virtual environment in a writable directory contains such files too, and installing into it writes them. */
     PART("/output/**/", not_secret, LEVEL_WRITE, 100),
     PART("/output/**/", not_credentials, LEVEL_WRITE, 100),
     PART("/tmp/**/", not_secret, LEVEL_WRITE, 100),

@@ -1,6 +1,5 @@
 /*
- * Rules to start from, by name. The five names and their meaning are fixed; what exactly they hide is kept here, in one
- * table.
+ * Named sets of rules. The five names and their meaning are fixed; what exactly they hide is in one table.
  */
 #pragma once
 
@@ -17,13 +16,14 @@ struct preset {
 /* Sorted by name. */
 const struct preset *preset_list(size_t *ret_count);
 
-/* Appends the preset's rules. An unknown name is refused with the list of those there are. */
+/* Appends the preset's rules. The error for an unknown name lists the known ones. */
 int preset_add(const char *name, struct rule_list *rules, struct err *err);
 
-/* The preset whose rules these begin with, and how many they are; NULL: none. A list that was kept does not say where its rules are from. */
+/* Returns the preset with whose rules the list begins, and their number, or NULL. A list that was saved does not record where
+ * its rules come from. */
 const char *preset_find(const struct rule_list *rules, size_t *ret_count);
 
-/* The rules of `name`, then `additions` as they are, then `overrides`, each raised to 100 above the highest priority among
- * the others unless it is higher already. Either list may be NULL. */
+/* Appends the rules of `name`, then `additions`, then `overrides`, each of which is raised to 100 above the highest priority
+ * among the others unless its priority is higher already. Either list may be NULL. */
 int preset_extend(const char *name, const struct rule_list *additions, const struct rule_list *overrides,
                   struct rule_list *rules, struct err *err);

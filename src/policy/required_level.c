@@ -4,15 +4,15 @@
 
 struct required_level {
     const char *name;
-    enum level level;   /* the least that will do */
-    int hidden;         /* errno where the path does not exist for the caller */
-    int refused;        /* errno where it is seen but the level is too low */
-    bool passage_is_ok; /* also granted on a passage */
+    enum level level;   /* the lowest sufficient level */
+    int hidden;         /* errno if the path is hidden from the caller */
+    int refused;        /* errno if the path is visible but the level is too low */
+    bool passage_is_ok; /* also allowed on a passage */
 };
 
 /*
- * A hidden path answers as if nothing were there: ENOENT for what would have to exist. A name to be created can't say that;
- * it says EACCES whether something hidden is there or not, so O_EXCL tells nothing.
+ * A hidden path behaves as if nothing were there: operations on an existing path return ENOENT. Creating a name cannot return
+ * that; it returns EACCES whether or not something hidden is there, so O_EXCL reveals nothing.
  */
 static const struct required_level required_levels[POLICY_OPS] = {
     [POLICY_OP_LOOKUP] = { "lookup", LEVEL_VIEW, ENOENT, EACCES, true },

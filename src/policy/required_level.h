@@ -1,7 +1,7 @@
 /*
- * What an operation needs: the one table of operation -> level -> errno when refused.
+ * The level that each operation needs: one table of operation, level and errno.
  *
- * Whoever serves files asks required_level_check() before it does anything; nobody else compares levels. A *passage* is a hidden
+ * All code that serves files calls required_level_check() first, and no other code compares levels. A *passage* is a hidden
  * directory that is shown because something visible lies in it: it can be seen and walked through, nothing more.
  */
 #pragma once
@@ -11,7 +11,7 @@
 #include "policy/level.h"
 
 enum policy_op {
-    /* on what exists */
+    /* on something that exists */
     POLICY_OP_LOOKUP,
     POLICY_OP_STAT,
     POLICY_OP_ACCESS,
@@ -33,19 +33,19 @@ enum policy_op {
     POLICY_OP_RMDIR,
     POLICY_OP_RENAME_FROM,
     POLICY_OP_LINK_FROM,
-    /* on a name that would be there afterwards */
+    /* on a name that will exist afterwards */
     POLICY_OP_MKNOD,
     POLICY_OP_MKDIR,
     POLICY_OP_SYMLINK,
     POLICY_OP_RENAME_TO,
     POLICY_OP_LINK_TO,
-    /* on the whole */
+    /* on the file system */
     POLICY_OP_STATFS,
     POLICY_OPS,
 };
 
-/* A lower-case word, as counters and denials name it. */
+/* A lower-case word, used in counters and denials. */
 const char *policy_op_name(enum policy_op op);
 
-/* 0, or the negative errno the caller of the system call gets. */
+/* Returns 0, or the negative errno for the caller of the system call. */
 int required_level_check(enum policy_op op, enum level level, bool is_passage);

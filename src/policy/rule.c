@@ -36,7 +36,7 @@ bool rule_priority_parse(const char *text, int32_t *ret_priority)
     char *end;
     const char *digits = text[0] == '-' || text[0] == '+' ? text + 1 : text;
 
-    /* strtol would also take leading blanks. */
+    /* strtol() accepts leading blanks. */
     if (digits[0] < '0' || digits[0] > '9')
         return false;
     errno = 0;
@@ -132,7 +132,7 @@ int rule_list_add_short(struct rule_list *list, const char *text, struct err *er
     return rule_list_add(list, copy, strlen(copy), RULE_UNSPECIFIED, level, priority, err);
 }
 
-/* By how it is written, not by what it comes to: who writes something more clever gets the fence. */
+/* Recognises common spellings only. A rule that means the same in another spelling only costs the user a needless fence. */
 static bool covers_all(const struct rule *rule)
 {
     static const char *const patterns[] = { "/**", "**", "/**/*", "**/*", "/" };

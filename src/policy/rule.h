@@ -1,8 +1,8 @@
 /*
- * A rule as a person wrote it, and the list it stands in.
+ * A rule as the user wrote it, and a list of rules.
  *
- * A rule_list is plain data: what was given is kept as given, so it can be echoed, saved and shown. Every rule in a list
- * has been checked; bad ones never get in. What the rules mean together is the ruleset's business.
+ * A rule_list keeps its rules unchanged, so they can be printed and saved. Every rule in a list is valid: adding an invalid one
+ * fails. What the rules mean together is decided by the ruleset (ruleset.h).
  */
 #pragma once
 
@@ -17,7 +17,7 @@
 #define RULES_MAX 10000
 
 enum rule_type {
-    RULE_UNSPECIFIED, /* inferred from the pattern, as GLOB is */
+    RULE_UNSPECIFIED, /* inferred from the pattern; RULE_GLOB is treated in the same way */
     RULE_GLOB,
     RULE_DIRECTORY,
     RULE_FILE,
@@ -28,7 +28,7 @@ struct rule {
     enum rule_type type;
     enum level level;
     int32_t priority;
-    const char *preset; /* static name of the preset it came from; NULL for a user's own */
+    const char *preset; /* static name of the rule's preset; NULL for a user's own rule */
 };
 
 struct rule_list {
@@ -41,12 +41,13 @@ struct rule_list {
 
 void rule_list_done(struct rule_list *list);
 
-/* Checks and appends a copy. On failure the list is unchanged and the error names the rule by number and pattern. The
- * pattern comes with its length because a NUL inside it must be seen to be refused. */
+/* Checks the rule and appends a copy. On failure the list is unchanged and the error names the rule by its number and pattern.
+ * The caller passes the pattern's length, so that a NUL byte in it can be refused. */
 int rule_list_add(struct rule_list *list, const char *pattern, size_t pattern_len, enum rule_type type, enum level level,
                   int32_t priority, struct err *err);
 
-/* The command line's short form: PATTERN=LEVEL or PATTERN=LEVEL@PRIORITY. The last `=` counts, patterns may contain some. */
+/* Parses the short form of the command line: PATTERN=LEVEL or PATTERN=LEVEL@PRIORITY. A pattern may contain `=`: the last one
+ * separates. */
 int rule_list_add_short(struct rule_list *list, const char *text, struct err *err);
 
 int rule_list_add_all(struct rule_list *list, const struct rule_list *more, struct err *err);
@@ -54,8 +55,8 @@ int rule_list_add_all(struct rule_list *list, const struct rule_list *more, stru
 const char *rule_type_name(enum rule_type type);
 bool rule_type_parse(const char *name, enum rule_type *ret_type);
 
-/* A priority as decimal text: all of it, within int32. */
+/* Parses a decimal number within int32. Nothing may precede or follow it. */
 bool rule_priority_parse(const char *text, int32_t *ret_priority);
 
-/* Whether every path may be written: there is a rule for all of them, and none that grants less. */
+/* Returns true if every path may be written: one rule grants that for all paths, and no rule grants less. */
 bool rule_list_forbids_nothing(const struct rule_list *list);

@@ -18,7 +18,7 @@ static int cmp_specificity(const void *a, const void *b, void *cookie)
     return (x->rule > y->rule) - (x->rule < y->rule);
 }
 
-/* All atoms in one order of specificity, so that comparing two is comparing two numbers. */
+/* Ranks all atoms by specificity once, so that later comparisons compare two numbers. */
 static void order_atoms(struct atom_list *atoms)
 {
     autofree uint32_t *by = xgrow(NULL, atoms->count, sizeof(*by));
@@ -45,7 +45,7 @@ static void add_to_info(struct node_info *info, const struct atom *atom)
         info->best_order = atom->order;
 }
 
-/* Sorts the atoms by the node they end at, so that a node's are one run of `accepts`. */
+/* Sorts the atoms by the node at which they end, so that the atoms of a node are consecutive in `accepts`. */
 static void fill_accepts(struct ruleset *rules, const uint32_t *ends)
 {
     size_t node_count = trie_node_count(rules->trie);
@@ -87,7 +87,7 @@ static void raise_class(int64_t *class, int64_t to)
         *class = to;
 }
 
-/* Children have higher numbers than their parents, so going down the numbers goes up the trie. */
+/* Children have higher numbers than their parents, so this loop visits children first. */
 static void fill_reach(struct ruleset *rules)
 {
     for (size_t node = trie_node_count(rules->trie); node-- > 0;) {
@@ -200,7 +200,7 @@ enum level ruleset_level_of(struct ruleset *rules, const char *path)
     return level;
 }
 
-/* `/output/` and the like of `/output/` followed by `**`: a directory without wildcards, and all beneath it. */
+/* A directory without wildcards, with all beneath it: `/output/`, or `/output/` followed by `**`. */
 static bool names_directory(const struct rule *rule, const struct pattern *pattern)
 {
     size_t len = strlen(rule->pattern);

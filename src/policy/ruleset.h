@@ -1,19 +1,19 @@
 /*
- * Rules compiled for use: what level does this path have?
+ * Rules compiled for use: which level does a path have?
  *
- * A path is followed component by component. A `struct match_state` is where a path stands among the rules; a child's place is
- * one step from its parent's, at a cost that grows with neither the depth nor the number of rules. Whoever keeps inodes
- * keeps each one's place.
+ * A path is followed component by component. A `struct match_state` records where a path is among the rules. A child's state is
+ * one step from its parent's, at a cost that grows with neither the depth nor the number of rules. A caller that keeps inodes
+ * keeps the state of each.
  *
  *     const struct match_state *at = ruleset_root(rules);
  *     struct match_state *child = ruleset_step(rules, at, "src", 3);
  *     match_state_level(child);
  *     match_state_unref(child);
  *
- * A ruleset is immutable and refcounted; to change rules, compile new ones and swap. Places belong to their ruleset and
- * must be unref'ed before its last reference goes. All functions may be called from any thread.
+ * A ruleset is immutable and refcounted; to change rules, compile new ones and swap. States belong to their ruleset and must be
+ * unref'ed before its last reference goes. All functions may be called from any thread.
  *
- * It knows rules, not files: whether a hidden directory has something visible in it that exists is the fence's to find out,
+ * A ruleset knows rules, not files. Whether a hidden directory contains something visible is for the fence to find out;
  * ruleset_may_show_below() only says when searching is pointless.
  */
 #pragma once
@@ -31,8 +31,8 @@ struct ruleset;
 struct match_state;
 
 struct ruleset_options {
-    bool workspace_is_real; /* the codebase has a directory "workspace": a leading /workspace/ then means it */
-    size_t cache_bytes;     /* for what is built lazily; 0 means RULESET_CACHE_BYTES */
+    bool workspace_is_real; /* the codebase has a directory "workspace", which a leading /workspace/ then means */
+    size_t cache_bytes;     /* for lazily built tables; 0 means RULESET_CACHE_BYTES */
 };
 
 #define RULESET_CACHE_BYTES ((size_t) 2 << 20)
@@ -44,35 +44,36 @@ struct ruleset *ruleset_ref(struct ruleset *rules);
 void ruleset_unref(struct ruleset *rules);
 DEFINE_AUTOPTR(ruleset, ruleset_unref);
 
-/* Borrowed; as old as the ruleset. */
+/* Borrowed; lives as long as the ruleset. */
 const struct match_state *ruleset_root(const struct ruleset *rules);
 
-/* `name` is one component: not empty, no slash. The reference is the caller's. */
+/* `name` is one component: not empty, no slash. The caller owns the reference. */
 struct match_state *ruleset_step(struct ruleset *rules, const struct match_state *at, const char *name, size_t len);
 struct match_state *match_state_ref(const struct match_state *match);
 void match_state_unref(struct match_state *match);
 DEFINE_AUTOPTR(match_state, match_state_unref);
 
-/* What may be done with the path itself. LEVEL_NONE for a directory still leaves a passage possible. */
+/* The level of the path itself. A directory of LEVEL_NONE may still be a passage. */
 enum level match_state_level(const struct match_state *match);
 
-/* The class (priority, then kind) that a grant below must reach: that of the strongest rule hiding this path or a directory
- * above it. ATOM_CLASS_NONE when nothing hides by rule. */
+/* The class (priority, then kind) that a grant below must reach: that of the strongest rule that hides this path or a directory
+ * above it. ATOM_CLASS_NONE if no rule hides it. */
 int64_t match_state_hider_class(const struct match_state *match);
 
-/* False: no path beneath can be visible, whatever exists. Remembered per place. */
+/* Returns false if no path beneath can be visible, whatever exists. The answer is cached in the state. */
 bool ruleset_may_show_below(struct ruleset *rules, const struct match_state *match);
 
-/* False: no direct child of any name is `write`. True may be wrong for odd rules; creating then still fails. */
+/* Returns false if no direct child of any name is `write`. A wrong true is possible for unusual rules; creating then still
+ * fails. */
 bool ruleset_may_write_child(struct ruleset *rules, const struct match_state *match);
 
-/* True: every path beneath is `write`, whatever is created there. False may be wrong for odd rules. */
+/* Returns true if every path beneath is `write`, whatever is created there. A wrong false is possible for unusual rules. */
 bool ruleset_writes_all_below(struct ruleset *rules, const struct match_state *match);
 
-/* `path` is clean and absolute. The long way round, for single questions. */
+/* The level of one path, which is clean and absolute. */
 enum level ruleset_level_of(struct ruleset *rules, const char *path);
 
-/* The directories that exist when a sandbox starts because a `write` rule names them: "/output" for each call. */
+/* Calls `on_dir` for each directory that a `write` rule names ("/output"): they exist when a sandbox starts. */
 typedef int (*ruleset_dir_fn)(const char *path, void *cookie);
 int ruleset_each_writable_root(struct ruleset *rules, ruleset_dir_fn on_dir, void *cookie);
 

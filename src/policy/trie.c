@@ -6,19 +6,19 @@
 #include "base/mem.h"
 #include "policy/globset.h"
 
-/* A child by literal name; all nodes share one open-addressed table. */
+/* A child by literal name. All nodes share one open-addressed table. */
 struct literal_edge {
     uint32_t node;
-    uint32_t child; /* TRIE_NIL: the place is free */
+    uint32_t child; /* TRIE_NIL: the slot is free */
     uint64_t hash;
     const char *name; /* borrowed from a pattern */
     size_t len;
 };
 
-/* A byte of a prefix (from the left) or of a suffix (from the right). Walks of all nodes share one open-addressed table
- * and one numbering of places; a place may be the end of a prefix or suffix that leads to a child. */
+/* A byte of a prefix (from the left) or of a suffix (from the right). The walks of all nodes share one open-addressed table and
+ * one numbering of byte nodes. A prefix or suffix may end at a byte node, which then leads to a child. */
 struct byte_edge {
-    uint64_t key; /* place << 8 | byte, plus one; 0: free */
+    uint64_t key; /* byte node << 8 | byte, plus one; 0: the slot is free */
     uint32_t to;
 };
 
@@ -29,13 +29,13 @@ struct trie {
     struct literal_edge *literals;
     size_t literal_count, literal_cap; /* cap is a power of two or 0 */
     struct byte_edge *bytes;
-    size_t byte_count, byte_cap; /* likewise */
-    uint32_t *byte_node_child;   /* by place: the child it leads to, or TRIE_NIL */
+    size_t byte_count, byte_cap; /* as literal_cap */
+    uint32_t *byte_node_child;   /* by byte node: the child it leads to, or TRIE_NIL */
     size_t byte_node_count, byte_node_cap;
 };
 
-/* Names are short: eight bytes a round, one multiplication each. Nobody gains by collisions here: the table holds only what
- * the rules name, and looking up never adds to it. */
+/* Names are short: one multiplication per eight bytes. Collisions are harmless: the table holds only what rules name, and
+ * look-ups never add to it. */
 uint64_t trie_hash(const char *name, size_t len)
 {
     uint64_t h = len * 0x9E3779B97F4A7C15u;
@@ -87,7 +87,7 @@ struct trie *trie_new(struct budget *budget)
 
     trie->budget = budget;
     new_node(trie, TRIE_ROOT);
-    new_byte_node(trie); /* place 0 is nowhere */
+    new_byte_node(trie); /* byte node 0 is unused */
     return trie;
 }
 
@@ -212,7 +212,7 @@ static uint32_t affix_child(struct trie *trie, uint32_t node, const struct glob 
     return trie->byte_node_child[byte_node];
 }
 
-/* Equal globs of one node are not folded: they are rare, and two nodes for them are right too. */
+/* Equal globs of one node get a node each: they are rare, and that is correct too. */
 static uint32_t other_child(struct trie *trie, uint32_t node, const struct glob *glob)
 {
     uint32_t child = new_node(trie, node);
@@ -325,7 +325,8 @@ static void on_glob_match(uint32_t target, void *cookie)
     trie_enter(entering->trie, target, entering->set);
 }
 
-/* Every prefix (or suffix) of the name that is a rule's lies on one walk, which ends at the first byte no rule has. */
+/* All prefixes (or suffixes) of the name that are in rules lie on one walk, which ends at the first byte that no rule has
+ * there. */
 static void follow_affixes(const struct trie *trie, uint32_t byte_node, const char *name, size_t len, bool suffix,
                            struct node_set *set)
 {
