@@ -12,9 +12,9 @@ static int64_t ns_of(struct timespec t)
 }
 
 /*
- * Mode bits are the fast answer: with default_permissions the kernel refuses by them without asking us. They never promise
- * more than the level; the guard decides again on every read and write, so a process that may ignore them gets nothing.
- * A directory shows `w` when some name in it could be written, whatever its own level: which name, the guard says.
+ * By mode bits the kernel refuses without asking us (default_permissions). They never promise more than the level, and the
+ * guard checks every read and write again, so a process that may ignore them gains nothing. A directory shows `w` if some name
+ * in it could be written, whatever its own level; the guard decides for each name.
  */
 static mode_t file_mode(mode_t mode, enum level level)
 {
@@ -34,7 +34,7 @@ static mode_t dir_mode(struct fence *f, const struct inode *dir, enum level leve
     bool writable = match && ruleset_may_write_child(f->rules, match);
     mode_t mode = atomic_load(&dir->mode);
 
-    /* Nothing of a passage is told, not even the bits of the hidden directory. */
+    /* A passage reveals nothing, not even the permission bits of the hidden directory. */
     if (required_level_check(POLICY_OP_LOOKUP, level, false) < 0)
         return S_IFDIR | (writable ? 0755 : 0555);
     if (required_level_check(POLICY_OP_SETATTR, level, false) == 0)
@@ -81,7 +81,7 @@ void attr_fill(struct fence *f, struct inode *inode, const struct stat *backing,
     st.st_blocks = backing->st_blocks;
     st.st_atim = backing->st_atim;
     st.st_mtim = backing->st_mtim;
-    /* The base file's own ctime moves when someone links it to a hidden name: the sandbox sees its own changes only. */
+    /* The base file's own ctime moves when it is linked to a hidden name, so it shows only for the sandbox's own copy. */
     st.st_ctim = inode_has(inode, INODE_UP) ? backing->st_ctim : backing->st_mtim;
     *ret_st = st;
 }

@@ -14,7 +14,7 @@
 #include "fence/inode.h"
 
 #define RING 256
-#define KINDS 512 /* refusals remembered for the rate limit; a slot is simply taken over */
+#define KINDS 512 /* refusals remembered for the rate limit; a new one replaces that in its slot */
 #define SYSCALL_READS_PER_SECOND 500
 
 struct audit_event {
@@ -26,7 +26,7 @@ struct audit_event {
 
 struct audit_rate {
     uint64_t key;
-    int64_t told_ns;
+    int64_t reported_ns;
     uint64_t repeats;
 };
 
@@ -36,12 +36,12 @@ struct audit {
     pthread_cond_t wake;
     pthread_t thread;
     bool running, stopping;
-    struct audit_event ring[RING]; /* guarded by lock, as the rest */
+    struct audit_event ring[RING]; /* guarded by lock, as are all fields below */
     size_t head, count;
     struct audit_rate kinds[KINDS];
     uint64_t dropped;
     int64_t syscall_second;
-    unsigned peeks;
+    unsigned syscall_reads;
 };
 
 struct audit *audit_new(struct fence *f)
@@ -132,7 +132,7 @@ uint64_t audit_dropped(struct audit *a)
     return a->dropped;
 }
 
-/* False: told less than a second ago. */
+/* Returns false if the same was reported less than a second ago. */
 static bool is_due(struct audit *a, uint64_t key, int64_t now_ns, uint64_t *ret_repeats)
 {
     autolock(&a->lock);
@@ -140,13 +140,13 @@ static bool is_due(struct audit *a, uint64_t key, int64_t now_ns, uint64_t *ret_
 
     if (kind->key != key)
         *kind = (struct audit_rate){ .key = key };
-    else if (now_ns - kind->told_ns < CLOCK_NS_PER_SEC) {
+    else if (now_ns - kind->reported_ns < CLOCK_NS_PER_SEC) {
         kind->repeats++;
         return false;
     }
     *ret_repeats = kind->repeats;
     kind->repeats = 0;
-    kind->told_ns = now_ns;
+    kind->reported_ns = now_ns;
     return true;
 }
 
@@ -169,12 +169,12 @@ static bool may_read_syscall(struct audit *a, int64_t now_ns)
     autolock(&a->lock);
     if (now_ns / CLOCK_NS_PER_SEC != a->syscall_second) {
         a->syscall_second = now_ns / CLOCK_NS_PER_SEC;
-        a->peeks = 0;
+        a->syscall_reads = 0;
     }
-    return a->peeks++ < SYSCALL_READS_PER_SECOND;
+    return a->syscall_reads++ < SYSCALL_READS_PER_SECOND;
 }
 
-/* While the one who asked still waits for the answer: whoever is told of it later may find it gone. */
+/* Runs while the caller still waits for the answer: later it may have gone. */
 static void find_exec(struct fence *f, pid_t pid, char out[FENCE_EXEC_MAX])
 {
     if (f->exec_of && pid > 0 && may_read_syscall(f->audit, clock_now_ns()))
@@ -185,7 +185,8 @@ static void audit_report(struct fence *f, enum policy_op op, struct inode *dir, 
                          pid_t pid, const char *detail)
 {
     autodone(buf) struct buf path = BUF_EMPTY, full = BUF_EMPTY;
-    /* With a secret: whoever could find a name that is the same here could ask for that one first, and be heard of once. */
+    /* With a secret: otherwise a process could find a name with the same hash, be refused it first, and so hide the refusal
+     * that matters. */
     uint64_t key = inode_hash(f->hash_secret ^ (dir->ino + op), name ? name : "", name ? strlen(name) : 0);
     struct audit_event event = { 0 };
 
@@ -212,7 +213,7 @@ void audit_denied(struct fence *f, enum policy_op op, struct inode *dir, const c
     audit_report(f, op, dir, name, level, error, who ? who->pid : 0, NULL);
 }
 
-/* System calls by which a file is opened or asked about with a purpose, and where their flags are among the arguments. */
+/* System calls that open a file or test access to it, and the index of their flags among the arguments. */
 static const struct {
     long number;
     const char *name;
@@ -230,7 +231,7 @@ static const struct {
     { SYS_execve, "execve", -1, false },     { SYS_execveat, "execveat", -1, false },
 };
 
-/* Those that make or take away a name, which a directory without `w` refuses. */
+/* System calls that create or remove a name, which a directory without `w` refuses. */
 static const struct {
     long number;
     const char *name;
@@ -248,7 +249,7 @@ static const struct {
 #endif
 };
 
-/* Would the level refuse what this call wants? */
+/* Returns true if the level refuses what the call wants. */
 static bool is_refused(enum level level, bool is_access, unsigned long flags, bool flags_known)
 {
     bool writes = is_access ? flags & W_OK : !flags_known || (flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC);
@@ -267,7 +268,7 @@ static void audit_report_by_syscall(struct fence *f, enum policy_op op, struct i
     audit_report(f, op, inode, NULL, level, EACCES, pid, call);
 }
 
-/* A directory in which no name can be written. Which name it was, nobody tells. */
+/* For a directory in which no name can be written. The name in question is unknown. */
 static void find_syscall_in_dir(struct fence *f, struct inode *dir, enum level level, pid_t pid,
                                 const struct caller_syscall *call)
 {

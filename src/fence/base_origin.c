@@ -11,11 +11,12 @@
 
 #define NAME "origins"
 #define SEED 7
-#define NOTHING UINT64_MAX /* as a size: what was said of the path before is void */
+#define NOTHING UINT64_MAX /* as the size: the path has no origin any more */
 
 /*
- * A log of fixed lines; later ones count. A path is told by its hash: what a clash could do is to call a change of somebody else's
- * a conflict, or not, and both versions are kept in any case. As with numbers, nobody waits for a disk.
+ * A log of lines of fixed size; later ones override earlier ones. The key is a hash of the path: a collision could at worst
+ * turn a change of somebody else's into a conflict, or hide one, and both versions are kept in any case. As with inode numbers,
+ * nothing waits for the disk.
  */
 enum { KEY, INO, SIZE, MTIME, WORDS };
 
@@ -32,7 +33,7 @@ static uint64_t key_of(const char *path)
 static void base_origins_append(struct base_origins *o, const uint64_t *line)
 {
     map_log_put(&o->lines, line);
-    /* When nothing holds any more the log begins anew. */
+    /* Without any valid line the log starts again. */
     if (o->lines.value_count == 0 && ftruncate(o->lines.fd, 0) == 0)
         o->lines.count = 0;
     else

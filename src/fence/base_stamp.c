@@ -3,7 +3,8 @@
 #include "base/clock.h"
 #include "fence/inode.h"
 
-/* Times in the base are as fine as its clock: two writes within a tick, or within what a remote file system rounds to, look alike. */
+/* Times are as fine as the base's clock: two writes within a tick, or within what a remote file system rounds to, look
+ * alike. */
 #define SETTLED_NS (2 * CLOCK_NS_PER_SEC)
 #define SETTLED 1U
 
@@ -19,7 +20,7 @@ static uint32_t file_of(const struct stat *st)
     return hash_of((uint64_t[]){ st->st_dev, st->st_ino, st->st_mode & S_IFMT }, 3);
 }
 
-/* The lowest bit is kept for SETTLED. */
+/* The lowest bit is reserved for SETTLED. */
 static uint32_t content_of(const struct stat *st)
 {
     return hash_of((uint64_t[]){ (uint64_t) st->st_mtim.tv_sec, (uint64_t) st->st_mtim.tv_nsec, (uint64_t) st->st_ctim.tv_sec,

@@ -22,33 +22,32 @@
 #define RENAMING (IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO)
 
 /*
- * Every directory of the base that is loaded is watched. What inotify tells is of these kinds:
+ * Every loaded directory of the base is watched. The kinds of inotify events and what they cause:
  *
- *   content or attributes of a file     the kernel forgets its pages and attributes
- *   a name came, went, was replaced     the entry is cut from its inode (who has the file open keeps the old one), the kernel
- *                                       forgets the name and the listing, the directory gets a new time
- *   a hidden name, or something in      searches for visible things below it are void: it is searched anew, here, and only if it
- *   a hidden directory                  leads to something now the kernel forgets what it knew of the name
- *   events were lost                    everything is compared with what it was
+ *   content or attributes of a file     the kernel drops its pages and attributes
+ *   a name created, removed, replaced   the entry is detached from its inode (an open file keeps the old one), the kernel drops
+ *                                       the name and the listing, the directory gets a new time
+ *   a hidden name, or something in      earlier searches for visible things below it are void. It is searched again here, and only
+ *   a hidden directory                  if something visible is found the kernel drops what it knew of the name
+ *   events lost                         everything is compared with its last state
  *
- * Telling the kernel to forget is not without effect: an answer about the same directory that is on its way at that moment does
- * not count for it (fs/fuse: attr_version). So it may not depend on what is hidden. A directory that was visible and is not loaded
- * any more, because nobody asks for it or because the sandbox removed it, has nothing in any cache: what happens there is nothing
- * to us.
+ * Invalidating has a side effect: the kernel does not cache an answer about the same directory that is under way at that moment
+ * (fs/fuse: attr_version). So whether we invalidate must not depend on hidden things. A directory that was visible and is not
+ * loaded any more, because nothing uses it or the sandbox removed it, is in no cache; changes in it need no action.
  *
- * Directories for which the kernel grants no watch, or would tell nothing, are left to unwatched.c, which tries again.
+ * Directories for which the kernel grants no watch, or would report nothing, are handled by unwatched.c, which tries again.
  */
 struct watched_dir {
     int wd;        /* 0: free slot */
-    uint64_t node; /* of the directory; it may have been forgotten since */
-    char *path;    /* owned; NULL unless it is watched for the sake of what may become visible below it */
+    uint64_t node; /* of the directory, which may have been forgotten since */
+    char *path;    /* owned; NULL unless the directory is hidden and watched for what may become visible below it */
 };
 
 struct base_watch {
     struct fence *f;
-    _Atomic int fd; /* owned: inotify; -1 while the kernel grants none */
-    int wake_fd;    /* owned: eventfd */
-    bool is_remote; /* nothing of this base can be watched */
+    _Atomic int fd; /* owned; inotify; -1 while the kernel grants none */
+    int wake_fd;    /* owned; eventfd */
+    bool is_remote; /* nothing in this base can be watched */
     dev_t dev;      /* of the base; what is mounted in it may be remote */
     pthread_t thread;
     bool running;
@@ -58,7 +57,7 @@ struct base_watch {
     size_t cap, count;
 };
 
-/* Nobody tells us of changes made on another machine, or by another way to the same files. */
+/* inotify reports no changes that are made on another machine, or through another mount of the same files. */
 static bool is_remote(int fd)
 {
     static const uint32_t kinds[] = {
@@ -172,7 +171,7 @@ static void wake_watcher(struct base_watch *base_watch)
         return;
 }
 
-/* There are few instances for a user; one that had none may be free by now. */
+/* A user may have few inotify instances; if there was none at the start, one may be free by now. */
 static int get_instance(struct base_watch *base_watch)
 {
     int fd, none = -1;
@@ -229,7 +228,7 @@ void base_watch_add(struct fence *f, struct inode *dir, const struct stat *base)
 
 /* ---- what happened ---- */
 
-/* Content or attributes. A directory's are kept in memory. */
+/* Content or attributes changed. Those of a directory are kept in memory. */
 static void on_changed(struct fence *f, struct inode *dir, const char *name, struct inval_batch *batch)
 {
     struct stat st;
@@ -252,7 +251,7 @@ static void on_changed(struct fence *f, struct inode *dir, const char *name, str
     inode_unref(f, child);
 }
 
-/* A copy, with a path of its own. */
+/* Returns a copy, with a path of its own. */
 static struct watched_dir dup_watch(struct base_watch *base_watch, int wd)
 {
     struct watched_dir watch = { 0 };
@@ -311,7 +310,7 @@ static void *watch_over(void *arg)
     uint64_t count;
 
     while (!base_watch->stopping) {
-        /* No instance yet: poll() passes over a negative descriptor. */
+        /* poll() ignores a negative descriptor: no instance yet. */
         struct pollfd fds[2] = { { base_watch->fd, POLLIN, 0 }, { base_watch->wake_fd, POLLIN, 0 } };
         if (poll(fds, 2, -1) < 0 && errno != EINTR)
             return NULL;

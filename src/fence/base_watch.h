@@ -1,5 +1,6 @@
 /*
- * A base that others edit meanwhile: directories the kernel knows are watched, and what changed in them is made new.
+ * Follows changes that others make to a live base: watches the directories that the kernel knows and updates what changed in
+ * them.
  */
 #pragma once
 
@@ -12,9 +13,9 @@ int base_watch_start(struct base_watch *base_watch);
 void base_watch_stop(struct base_watch *base_watch);
 void base_watch_free(struct base_watch *base_watch);
 
-/* Watches a directory of the base, or makes it a blind one; does nothing for a fence that is not live. `base` is what a stat of it
- * said. */
+/* Watches a directory of the base, or marks it as unwatched if that fails. Does nothing for a fence that is not live. `base` is
+ * the result of a stat. */
 void base_watch_add(struct fence *f, struct inode *dir, const struct stat *base);
 
-/* The same for one that is blind; `base` may be NULL. -EREMOTE: it cannot be watched at all; others: perhaps later. */
+/* Tries to watch a directory; `base` may be NULL. -EREMOTE: it can never be watched; other errors: perhaps later. */
 int base_watch_try_add(struct fence *f, struct inode *dir, const struct stat *base);

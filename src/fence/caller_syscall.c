@@ -10,7 +10,7 @@
 
 #define FIRST_PAUSE_NS (20 * 1000LL)
 
-/* Asked anew for each look: the file's text is made when it is read from its beginning. */
+/* The kernel generates the text when the file is read from its beginning. */
 static bool read_proc_file(int fd, char *text, size_t size)
 {
     ssize_t n = pread(fd, text, size - 1, 0);

@@ -1,9 +1,9 @@
 /*
- * What a thread that waits for our answer is doing: the system call it is in.
+ * The system call of a thread that waits for our answer.
  *
- * The kernel tells that only of who sleeps. Its request may reach us before it does, when something else took its CPU just
- * then, so it is asked again until it has lain down. It waits for us anyway, and for no longer than CALLER_SYSCALL_WAIT_NS: then
- * nobody learns what it wanted, and it gets its answer.
+ * The kernel shows it only while the thread sleeps. A request may reach us before its thread sleeps, if something else took the
+ * CPU just then, so we look again until it does. The thread waits for our answer meanwhile, at most CALLER_SYSCALL_WAIT_NS;
+ * after that the call remains unknown and the thread gets its answer.
  */
 #pragma once
 
@@ -19,5 +19,5 @@ struct caller_syscall {
     unsigned long args[6];
 };
 
-/* False: it is gone, it may not be looked at, or it never slept. */
+/* Returns false if the thread is gone, may not be inspected, or did not sleep. */
 bool caller_syscall_get(pid_t thread, struct caller_syscall *ret);

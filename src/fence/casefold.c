@@ -18,12 +18,12 @@
 #include "fence/base_stamp.h"
 #include "fence/handle.h"
 
-/* A listing is believed for so long, if the directory's times say nothing else: some file systems do not keep them. */
+/* How long a listing is trusted if the times of the directory do not change: some file systems do not update them. */
 #define KEPT_NS CLOCK_NS_PER_SEC
 
 /* ---- which directories ---- */
 
-/* The part of XFS's geometry (struct xfs_fsop_geom_v1) that tells whether it was made with `-n version=ci`. */
+/* The part of XFS's geometry (struct xfs_fsop_geom_v1) that shows whether it was made with `-n version=ci`. */
 struct xfs_geometry {
     uint32_t sizes[8];
     uint64_t blocks[4];
@@ -44,8 +44,8 @@ static bool folds_xfs(int fd)
     return ioctl(fd, XFS_GEOMETRY, &geometry) < 0 || (geometry.flags & XFS_FOLDS_ASCII);
 }
 
-/* A directory with the flag folds case and normalises; it gets it while it is empty. A tmpfs that knows no flags (before 6.0) has no
- * such directories. */
+/* A directory with the flag folds case and normalises; it gets the flag while it is empty. A tmpfs that knows no flags (before
+ * 6.0) has no such directories. */
 static bool folds_flagged(int fd, bool is_tmpfs)
 {
     unsigned flags = 0;
@@ -55,9 +55,9 @@ static bool folds_flagged(int fd, bool is_tmpfs)
     return flags & FS_CASEFOLD_FL;
 }
 
-/* 1, 0, or -errno when that cannot be known just now. Only what is certain counts as not folding: FUSE and network file systems do as
- * somebody else does, overlayfs as its layers do, FAT, NTFS, HFS+ and ZFS as they were made or mounted, and others are not known. The
- * descriptor is O_PATH, and those take no ioctl(). */
+/* Returns 1, 0, or -errno if it cannot be determined now. Only file systems that certainly do not fold count as such: FUSE and
+ * network file systems do as another system does, overlayfs as its layers do, FAT, NTFS, HFS+ and ZFS as they were made or
+ * mounted, and others are unknown. The descriptor is O_PATH, which takes no ioctl(). */
 static int may_fold(int dirfd)
 {
     autofd int fd = -1;
@@ -80,20 +80,20 @@ static int may_fold(int dirfd)
         return 1;
     }
     fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) /* any other reason is one not to trust it */
+    if (fd < 0) /* for any other reason the directory is not trusted */
         return err_errno_is_exhaustion(-errno) ? -errno : 1;
     return (uint32_t) st.f_type == XFS_SUPER_MAGIC ? folds_xfs(fd) : folds_flagged(fd, st.f_type == TMPFS_MAGIC);
 }
 
 /* ---- which names ---- */
 
-/* The names of a directory as it was listed last. They are kept themselves, not hashes of them: who may choose among the spellings of a
- * name could look for one that meets another's. */
+/* The names of a directory as last listed. They are stored in full and not as hashes: a process that can choose among the
+ * spellings of a name could look for one with the hash of another name. */
 struct dir_names {
     struct buf text;
-    size_t *begins; /* owned: where each begins in `text`, sorted */
+    size_t *begins; /* owned; offset of each name in `text`, sorted */
     size_t count;
-    uint64_t base_stamp; /* the directory before it was listed */
+    uint64_t base_stamp; /* of the directory before it was listed */
     int64_t listed_ns;
 };
 
@@ -102,7 +102,7 @@ struct casefold {
     struct dir_names names; /* guarded by lock */
 };
 
-/* Stands for a directory in which nothing needs to be compared. */
+/* Represents all directories in which names are compared as bytes. */
 static struct casefold exact;
 
 static int compare_listed(const void *a, const void *b, void *text)
@@ -158,8 +158,8 @@ static bool is_known(struct casefold *s, const char *name, const struct stat *st
            names_have(&s->names, name);
 }
 
-/* What is not known to be listed is looked for again, because it was found: it is new, or it is an alias. `st` is from before, so that
- * what changes meanwhile shows. */
+/* Lists again, because a name that was found but is not in the last listing is either new or an alias. `st` is from before the
+ * listing, so a change meanwhile shows. */
 static int names_list_again(struct casefold *s, int dirfd, const char *name, const struct stat *st)
 {
     struct dir_names now = { .base_stamp = base_stamp_of(st), .listed_ns = clock_now_ns() }, old;
@@ -193,7 +193,7 @@ void casefold_free(struct casefold *s)
     free(s);
 }
 
-/* Two who decide at the same time agree, or one of them found that it may fold: that one counts. */
+/* Two threads that decide at the same time agree, or one of them found that the directory may fold: that one counts. */
 static int casefold_decide(struct handle *dir, struct casefold **ret_casefold)
 {
     struct casefold *s, *before = NULL;
@@ -267,7 +267,7 @@ int casefold_check_path(int dirfd, const char *path)
     return 0;
 }
 
-/* Only the good answer: one that lists its names finds new ones by itself. */
+/* Only "compares bytes" is forgotten: a directory that lists its names notices new ones by itself. */
 void casefold_recheck(struct fence *f, struct inode *dir)
 {
     struct handle *h = handle_get_cached(f, dir, LAYER_BASE);

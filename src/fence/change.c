@@ -44,7 +44,7 @@ static int report_change(struct change_walk *w, enum change_kind kind, const str
     return w->fn(&change, w->cookie);
 }
 
-/* What is said of a change must not depend on whether there was a descriptor to look with: those below answer 1, 0 or -errno. */
+/* The result must not depend on whether a descriptor was available: the functions below return 1, 0 or -errno. */
 
 static int in_base(struct change_walk *w, struct stat *ret_st)
 {
@@ -133,7 +133,7 @@ static void change_walk_pop(struct change_walk *w, size_t len)
         w->path.data[len] = 0;
 }
 
-/* An empty directory that a rule promised, perhaps with more of the kind in it, is no change. */
+/* Returns 1 for an empty directory that only a rule asked for, or one that contains only such directories: it is no change. */
 static int is_promised(struct change_walk *w, int fd)
 {
     size_t len = w->path.len;
@@ -153,7 +153,7 @@ static int is_promised(struct change_walk *w, int fd)
     return only_promised;
 }
 
-/* What the base has in an opaque directory and the delta has not. */
+/* Reports what the base has in an opaque directory and the delta has not. */
 static int report_uncovered(struct change_walk *w, int fd)
 {
     int base = path_open_beneath(w->base_fd, w->path.len ? w->path.data : ".", O_RDONLY | O_DIRECTORY, 0), r = 0;
@@ -189,7 +189,7 @@ static int report_directory(struct change_walk *w, int fd, const struct stat *st
     return (was.st_mode ^ st->st_mode) & 0777 ? report_change(w, CHANGE_MODE, st) : 0;
 }
 
-/* What is deeper than a fence lets anybody go was made without one (overlay_delta.h, copy_delta.h), and is not walked. */
+/* A directory deeper than a fence allows was made without one (overlay_delta.h, copy_delta.h), and is not walked. */
 static int on_directory(struct change_walk *w, const struct file_entry *entry)
 {
     autofd int fd = -1;
@@ -201,7 +201,7 @@ static int on_directory(struct change_walk *w, const struct file_entry *entry)
         return r == 0 ? FILE_WALK_SKIP : r;
     }
     fd = path_open_beneath(entry->dirfd, entry->name, O_RDONLY | O_DIRECTORY, 0);
-    if (fd < 0) /* the delta may be in use: what went meanwhile, also elsewhere (EXDEV), is no change */
+    if (fd < 0) /* the delta may be in use: what was removed or moved (EXDEV) meanwhile is no change */
         return fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP || fd == -EXDEV ? FILE_WALK_SKIP : fd;
     r = report_directory(w, fd, entry->st);
     if (r == 0 && (whiteout_is_opaque(fd) || overlay_delta_is_opaque(fd)))
@@ -271,7 +271,7 @@ int change_each(const char *delta_path, change_fn fn, void *cookie, struct err *
         buf_clear(&w.roots);
         r = 0;
     }
-    /* Sorted, so that two looks at the same delta read the same. */
+    /* Sorted, so that the order is stable. */
     if (r == 0)
         r = file_walk_sorted(w.about.data_fd, ".", on_entry, &w, NULL);
     if (r < 0)
@@ -289,7 +289,7 @@ int fence_each_change(struct fence *f, change_fn fn, void *cookie, struct err *e
     return change_each(f->delta_path, fn, cookie, err);
 }
 
-/* A sandbox that works on a copy keeps it beside its delta. */
+/* A sandbox that works on a copy has the copy beside its delta. */
 static int refresh_copy_delta(const char *delta_path, const char *base_path, int base_fd, struct err *err)
 {
     const char *slash = strrchr(delta_path, '/');
@@ -299,7 +299,7 @@ static int refresh_copy_delta(const char *delta_path, const char *base_path, int
     return dir < 0 ? err_errno(err, -errno, "'%s'", dir_path) : copy_delta_refresh(dir, delta_path, base_path, base_fd, err);
 }
 
-/* 0: it is bound to none, and opened by its name, through whatever links lead there. */
+/* Returns 0 for a delta that is not bound to one base directory: its base is opened by name, through symlinks. */
 static int open_bound(const struct delta_info *about, struct err *err)
 {
     return about->is_base_bound ? delta_info_open_base(about, O_RDONLY, err) : 0;
@@ -338,7 +338,7 @@ int change_recover(const char *delta_path, struct err *err)
     return r;
 }
 
-/* ---- taking changes out ---- */
+/* ---- export ---- */
 
 struct export
 {
@@ -442,7 +442,8 @@ int change_discard(const char *delta_path, struct err *err)
     fd = open(delta_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return err_errno(err, -errno, "opening delta '%s'", delta_path);
-    /* The format marker, in meta, goes last: cut short, it is still a delta and can be discarded again. */
+    /* The format marker is in meta, which goes last: if this is interrupted, the rest is still a delta and can be discarded
+     * again. */
     r = file_remove_tree(fd, "data");
     if (r == 0)
         r = file_remove_tree(fd, "work");

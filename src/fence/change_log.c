@@ -20,17 +20,18 @@
 #include "fence/read_log.h"
 #include "fence/revert.h"
 
-#define HASH_MAX ((off_t) 64 << 20) /* larger files are told by size, time and number alone */
+#define HASH_MAX ((off_t) 64 << 20) /* larger files are recorded without a hash */
 
 /*
- * What was told lately, so that a program that goes round in circles does not fill the disk with saying so: the same kind of change of
- * the same path by the same exec is told once, until another exec changes the path, the path leaves the delta, or somebody else writes
- * into the change log. Whoever reads it (review/change_log_index.c) learns nothing from the second. A path that is not here any more is told again.
+ * Recently logged changes, so that a program that repeats itself does not fill the disk with log lines: the same kind of change
+ * of the same path by the same exec is logged once, until another exec changes the path, the path leaves the delta, or somebody
+ * else appends to the log. The reader (review/change_log_index.c) learns nothing from a second line. A path that is not in this
+ * table any more is logged again.
  */
 enum {
     LOGGED_CREATED = 1,
     LOGGED_REMOVED = 2,
-    LOGGED_RENAMED_TO = 4, /* renamed to it */
+    LOGGED_RENAMED_TO = 4, /* the path is the target of a rename */
     LOGGED_WRITTEN = 8,
     LOGGED_ATTRS = 16,
 };
@@ -64,7 +65,7 @@ void change_log_free(struct change_log *change_log)
     free(change_log);
 }
 
-/* ---- told already ---- */
+/* ---- recently logged ---- */
 
 void change_log_forget_logged(struct change_log *change_log)
 {
@@ -129,7 +130,7 @@ int change_log_add_reverted(struct change_log *change_log, const char *const *pa
     return revert_log(change_log->fd, paths, count);
 }
 
-/* May be called while the descriptor comes to stand for another file: that one is on disk as a whole. */
+/* May be called while the descriptor changes to another file: that file is already on disk. */
 int change_log_sync(struct change_log *change_log)
 {
     return fdatasync(change_log->fd) < 0 ? -errno : 0;
@@ -167,13 +168,13 @@ static void begin_line(struct buf *line, const char *what, const char *path, con
     }
 }
 
-/* A change log that can't be written must not stop the work it tells of. False: it was not, or not as a whole. Called with the lock. */
+/* Failure to write the log must not stop the work. Returns false if the line was not written in full. [locked] */
 static bool end_line(struct change_log *change_log, struct buf *line)
 {
     ssize_t n;
 
     buf_add_str(line, "}\n");
-    /* Behind one that had no room as a whole. */
+    /* A newline first if the last line is incomplete. */
     n = writev(change_log->fd, (const struct iovec[]){ { (char[]){ '\n' }, change_log->is_torn }, { line->data, line->len } },
                2);
     if (n < 0 || (size_t) n != change_log->is_torn + line->len) {
@@ -186,7 +187,7 @@ static bool end_line(struct change_log *change_log, struct buf *line)
     return true;
 }
 
-/* Others have their say when what the sandbox did is applied: what was told before may have to be told once more. */
+/* Others append while changes are applied: what was logged before may have to be logged again. */
 static void detect_foreign_lines(struct change_log *change_log)
 {
     struct stat st;
@@ -200,7 +201,7 @@ static void detect_foreign_lines(struct change_log *change_log)
     change_log->size = st.st_size;
 }
 
-/* With a secret: whoever could find two paths that are one here could change the second unseen. */
+/* With a secret: a process that could find two paths with one hash could change the second without a log line. */
 static uint64_t hash_of(const struct fence *f, const char *text)
 {
     return text ? inode_hash(f->hash_secret, text, strlen(text)) : 0;
@@ -254,8 +255,8 @@ static uint32_t exec_mark(struct fence *f, enum change_log_kind kind, const stru
     return (uint32_t) inode_number_of(kind + 16, exec, strlen(exec)) | 1;
 }
 
-/* A file without a name is no change to tell of. Its last name may go while it is written: what is noted then is its place among
- * the dead, which nobody may overwrite. */
+/* A file without a name is not logged. Its last name may go while it is written: `log_mark` is then its index among the dead,
+ * which must not be overwritten. */
 static bool is_unlogged(struct fence *f, struct inode *inode, uint32_t mark)
 {
     bool is_unlogged;

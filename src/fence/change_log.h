@@ -1,7 +1,7 @@
 /*
- * The delta's change log, <delta>/meta/changes: one JSON object per line, each one write(2), so what was acknowledged is told even
- * if the process is killed the next moment. It says when and by which exec a path changed, and of what base file a copy was
- * made. The reader is whoever reviews the delta. When it has grown a good deal, what is left to tell (change_log_compact.h) is written in its place.
+ * The delta's change log, <delta>/meta/changes: one JSON object per line, each a single write(2), so acknowledged changes are
+ * recorded even if the process is killed the next moment. It records when and by which exec a path changed, and of which base
+ * file a copy was made. Reviews read it. When it has grown a good deal, its compacted text (change_log_compact.h) replaces it.
  */
 #pragma once
 
@@ -17,43 +17,43 @@ enum change_log_kind {
     CHANGE_LOG_WRITTEN,
     CHANGE_LOG_ATTRS,
     CHANGE_LOG_DELETED,
-    CHANGE_LOG_RENAMED, /* `other` is where to */
+    CHANGE_LOG_RENAMED, /* `other` is the new path */
     CHANGE_LOG_LINKED,
 };
 
-/* A name in a directory. `other` may be NULL. */
+/* Records a change of a name in a directory. `other` may be NULL. */
 void change_log_add_name(struct fence *f, enum change_log_kind kind, struct inode *dir, const char *name, const char *other,
                          const struct op_caller *who);
 
-/* A run of writes by one exec is one line. */
+/* Records a change of an inode. A run of writes by one exec makes one line. */
 void change_log_add_inode(struct fence *f, enum change_log_kind kind, struct inode *inode, const struct op_caller *who);
 
-/* A base file was copied up: what it was then. `from` (NULL: not a regular file) is read for the hash; if it is not any more what
- * was last served of it, the line says so. `pre_image` names the copy kept of it, or is NULL. */
+/* Records that a base file was copied up, and its state then. `from` (NULL: not a regular file) is read for the hash. If its
+ * content is not what was last read through us, the line says so. `pre_image` names the saved copy of it, or is NULL. */
 void change_log_add_copyup(struct fence *f, struct inode *inode, const struct stat *base, struct handle *from,
                            const char *pre_image);
 
-/* Keeps a copy of a base file that is about to be covered; live bases only. Writes its name in <delta>/meta/pre to `out`. */
+/* Saves a copy of a base file that is about to be covered; live bases only. Writes its name in <delta>/meta/pre to `out`. */
 int change_log_keep_pre_image(struct fence *f, int base_fd, char out[32]);
 
-/* What was told of these paths, no leading slash, does not count from here on: they left the delta. */
+/* Earlier lines about these paths (no leading slash) no longer count: the paths left the delta. */
 int change_log_add_reverted(struct change_log *change_log, const char *const *paths, size_t count);
 
-/* Writes the compacted text of a change log that was appended to, whose descriptor may read it, in its place. Nobody else uses the delta; and as the one
- * before tells the same, nobody minds if it cannot be. */
+/* Replaces a change log that was appended to by its compacted text, if that is worth it. Only for a delta that no fence uses.
+ * An error is ignored, as the old text says the same. `log_fd` must be readable. */
 void change_log_rewrite_at_rest(int meta_fd, int data_fd, int base_fd, int log_fd, off_t size_before);
 
-/* What it tells of is in the base by now. */
+/* Empties the log: all its changes are in the base by now. */
 void change_log_clear(struct change_log *change_log);
 
 int change_log_sync(struct change_log *change_log);
 
-/* For the tests: from which size on the compacted text is written, and how young a line is that stays in any case. */
+/* For tests: the size from which on the log is compacted, and the age below which every line stays. */
 void change_log_set_rewrite(struct change_log *change_log, off_t from_bytes, int64_t young_ns);
 void change_log_await_rewrite(struct change_log *change_log);
 
-/* JSON text; a byte that is no UTF-8 becomes the lone surrogate U+DC00 + byte, as Python's surrogateescape has it. */
+/* JSON text. A byte that is not UTF-8 becomes the lone surrogate U+DC00 + byte, as in Python's surrogateescape. */
 void change_log_format_string(struct buf *out, const char *s);
 
-/* `,"sha256":"..."` of a file's bytes; nothing when it cannot be read. */
+/* `,"sha256":"..."` of a file's bytes; nothing if it cannot be read. */
 void change_log_format_hash(struct buf *line, int fd);

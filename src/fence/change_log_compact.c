@@ -6,32 +6,32 @@
 #include "base/mem.h"
 #include "fence/change_log_line.h"
 
-/* What a line says of a path. Those of one kind tell a reader the same. */
+/* What a line says of a path. Lines of one kind say the same to a reader. */
 enum line_kind {
     LINE_CREATED,
     LINE_REMOVED,
-    LINE_RENAMED_TO, /* was renamed to it */
+    LINE_RENAMED_TO, /* the path is the target of a rename */
     LINE_WRITTEN,
     LINE_ATTRS,
     LINE_KINDS,
-    LINE_REVERTED = LINE_KINDS, /* what was told before does not count */
-    LINE_OTHER,                 /* what a base file was, or what somebody decided */
+    LINE_REVERTED = LINE_KINDS, /* earlier lines do not count */
+    LINE_OTHER,                 /* what a base file was, or a decision */
 };
 
 struct path_mention {
-    size_t path; /* where it begins in compaction.paths */
+    size_t path; /* offset in compaction.paths */
     size_t line;
     enum line_kind kind;
 };
 
 struct compact_line {
-    size_t at, len; /* with its newline */
+    size_t at, len; /* includes its newline */
     bool stays;
 };
 
 struct compaction {
     const char *text; /* borrowed */
-    struct buf paths; /* each ended by a NUL */
+    struct buf paths; /* each NUL-terminated */
     struct compact_line *lines;
     size_t line_count, line_cap;
     struct path_mention *mentions;
@@ -63,7 +63,7 @@ static void add_mention(struct compaction *g, const struct buf *path, enum line_
     buf_add(&g->paths, path->data, path->len + 1);
 }
 
-/* One from which no reader gets anything is none. */
+/* Lines that no reader could use are dropped. */
 static void parse_line(struct compaction *g, size_t at, size_t len, int64_t young_ns)
 {
     autodone(change_log_line) struct change_log_line line = CHANGE_LOG_LINE_EMPTY;
@@ -88,7 +88,7 @@ static int by_path_and_line(const void *a, const void *b, void *cookie)
     return r ? r : x->line < y->line ? -1 : x->line > y->line;
 }
 
-/* Of those of one kind, the first and the last. */
+/* Keeps the first and the last line of each kind. */
 static void keep_ends(struct compaction *g, const struct path_mention *some, size_t count)
 {
     const struct path_mention *last[LINE_KINDS] = { NULL };
@@ -106,7 +106,7 @@ static void keep_ends(struct compaction *g, const struct path_mention *some, siz
     }
 }
 
-/* All of one path. What was said before it left the delta last, whatever it was, says nothing any more. */
+/* Handles all lines about one path. Nothing that was said before it last left the delta counts. */
 static void select_lines_of_path(struct compaction *g, const struct path_mention *some, size_t count)
 {
     size_t from = 0;

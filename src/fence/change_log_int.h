@@ -1,5 +1,5 @@
 /*
- * The inside of a delta's change log: telling of changes (change_log.c), and writing its compacted text in its place (change_log_rewrite.c).
+ * The inside of a delta's change log: recording changes (change_log.c) and compacting it (change_log_rewrite.c).
  */
 #pragma once
 
@@ -17,27 +17,27 @@ struct logged_change {
 };
 
 struct change_log {
-    int fd; /* owned; O_APPEND. Its number stays when it comes to stand for another file */
+    int fd; /* owned; O_APPEND. The number stays when the file is replaced */
     pthread_mutex_t lock;
-    struct logged_change *logged; /* owned, as all of these guarded by lock; NULL: nothing was */
-    off_t size;                   /* of the file, as far as we wrote it */
-    bool is_torn;                 /* its last line has no end */
+    struct logged_change *logged; /* owned; NULL: nothing was logged. Guarded by lock, as are the next three */
+    off_t size;                   /* of the file after our last write */
+    bool is_torn;                 /* its last line is incomplete */
     uint64_t cleared;             /* how often it was emptied */
 
-    off_t rewrite_min_bytes, rewrite_at_bytes; /* at which size its compacted text is written, at the least and next */
+    off_t rewrite_min_bytes, rewrite_at_bytes; /* the smallest size at which it is compacted, and the next one */
     int64_t young_ns;
     pthread_t rewrite_thread;
-    bool has_thread, is_rewriting; /* somebody is to be waited for; and still at work */
+    bool has_thread, is_rewriting; /* a thread must be joined; and is still at work */
     _Atomic bool is_ending;
 };
 
-/* [locked] What was told has to be told again. */
+/* [locked] Forgets which changes were logged, so that they are logged again. */
 void change_log_forget_logged(struct change_log *change_log);
 
 void change_log_rewrite_init(struct change_log *change_log);
 
-/* [locked] Has the compacted text written, by a thread of its own, if it is time. */
+/* [locked] Starts a thread that compacts the log, if it is due. */
 void change_log_rewrite_if_due(struct fence *f, struct change_log *change_log);
 
-/* Waits for the thread; what it has not done is left undone. */
+/* Waits for the thread, which stops without finishing. */
 void change_log_rewrite_end(struct change_log *change_log);

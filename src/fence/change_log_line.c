@@ -4,7 +4,7 @@
 
 #include "base/utf8.h"
 
-/* Jansson would not do: it refuses the lone surrogates that stand for bytes which are no UTF-8. */
+/* Not with jansson, which refuses the lone surrogates that represent bytes that are not UTF-8. */
 struct scan {
     const char *at, *end;
 };
@@ -34,7 +34,7 @@ static bool scan_hex(struct scan *s, uint32_t *ret)
     return true;
 }
 
-/* The escapes that change_log_format_string() writes, and no others. */
+/* Accepts only the escapes that change_log_format_string() writes. */
 static bool scan_escape(struct scan *s, struct buf *out)
 {
     char utf8[4];

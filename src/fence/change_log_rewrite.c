@@ -12,21 +12,21 @@
 #include "fence/change_log_compact.h"
 #include "fence/change_log_int.h"
 
-#define REWRITE_MIN_BYTES ((off_t) 64 << 10) /* smaller ones are left as they are: whoever reviews reads them whole */
-#define REWRITE_GROWTH 3                     /* and so are those that have not grown by this since */
+#define REWRITE_MIN_BYTES ((off_t) 64 << 10) /* smaller logs are not compacted: a review reads them in full */
+#define REWRITE_GROWTH 3                     /* nor are those that have not grown by this factor since */
 #define YOUNG_NS (5 * CLOCK_NS_PER_SEC)
 
 /*
- * Reading all of a change log and looking for every path in it takes a while, so it is done beside the work, of what was there at the time. What is
- * told meanwhile follows in the new file, under the lock, in the moment in which that takes the place of the old one.
+ * Reading a whole change log and looking for every path in it takes a while, so a thread does it beside the work, for the text
+ * present at its start. It appends later lines under the lock, at the moment in which the new file replaces the old one.
  *
- * Others append to the change log, too, when what the sandbox did is applied (review/change_log_index.c). They lock the file while they do, as we do, and
- * make sure that it is the one that has the name.
+ * Others append to the log too, when they apply changes (review/change_log_index.c). They lock the file meanwhile, as we do,
+ * and verify that it is the one that has the name.
  */
 struct log_rewrite {
-    struct change_log *change_log; /* NULL: of a delta at rest */
+    struct change_log *change_log; /* NULL: a delta at rest */
     int meta_fd, data_fd, base_fd;
-    off_t size; /* of what was there */
+    off_t size; /* of the text at the start */
     uint64_t cleared;
     struct file_pending file;
 };
@@ -36,7 +36,7 @@ static off_t max_off(off_t a, off_t b)
     return a > b ? a : b;
 }
 
-/* One that was there before has been looked at before, most likely. */
+/* A log that existed before was probably compacted before. */
 void change_log_rewrite_init(struct change_log *change_log)
 {
     struct stat st;
@@ -53,7 +53,7 @@ void change_log_set_rewrite(struct change_log *change_log, off_t from_bytes, int
     change_log->young_ns = young_ns;
 }
 
-/* What the rules make of it does not matter: nobody inside ever sees the change log. */
+/* Rules do not matter here: the sandbox never sees the change log. */
 static bool exists_in_layers(const char *path, void *cookie)
 {
     const struct log_rewrite *g = cookie;
@@ -72,7 +72,7 @@ static bool exists_in_layers(const char *path, void *cookie)
     return false;
 }
 
-/* The compacted text of what was there, on disk, without a name yet. -ECANCELED: it is not worth it. */
+/* Writes the compacted text to a file on disk that has no name yet. Returns -ECANCELED if it is not worth it. */
 static int make_compacted_file(struct log_rewrite *g, int fd, int64_t young_ns)
 {
     autodone(buf) struct buf compacted = BUF_EMPTY;
@@ -85,7 +85,7 @@ static int make_compacted_file(struct log_rewrite *g, int fd, int64_t young_ns)
     len = fd_pread_full(fd, text, (size_t) g->size, 0);
     if (len < g->size)
         return len < 0 ? (int) len : -ECANCELED;
-    /* Others may have had their say between our look at the size and our last line: a line that is not there as a whole comes after. */
+    /* Others may have appended between our look at the size and our last line: an incomplete line is left for add_tail(). */
     while (g->size > 0 && text[g->size - 1] != '\n')
         g->size--;
     change_log_compact(text, (size_t) g->size, young_ns, exists_in_layers, g, &compacted);
@@ -97,7 +97,7 @@ static int make_compacted_file(struct log_rewrite *g, int fd, int64_t young_ns)
     return r == 0 && fsync(g->file.fd) < 0 ? -errno : r;
 }
 
-/* What came after. */
+/* Appends what was logged after the start. */
 static int add_tail(struct log_rewrite *g)
 {
     char bytes[8192];
@@ -125,7 +125,7 @@ static int replace_log(struct log_rewrite *g)
     if (r == 0)
         r = file_replace_commit_opened(&g->file, change_log->fd);
     flock(change_log->fd, LOCK_UN);
-    /* What was told may not be in there any more. */
+    /* Logged lines may have been dropped. */
     change_log_forget_logged(change_log);
     change_log->size = fstat(change_log->fd, &st) < 0 ? -1 : st.st_size;
     return r;
@@ -140,7 +140,7 @@ static void *rewrite_thread_main(void *cookie)
     pthread_mutex_lock(&change_log->lock);
     if (r == 0)
         replace_log(g);
-    /* Where it cannot be done just now it is tried again, but not for each line. */
+    /* If it failed, it is tried again later, but not for each line. */
     change_log->rewrite_at_bytes = max_off(change_log->rewrite_min_bytes, change_log->size * REWRITE_GROWTH);
     change_log->is_rewriting = false;
     pthread_mutex_unlock(&change_log->lock);
@@ -178,7 +178,7 @@ void change_log_rewrite_end(struct change_log *change_log)
     change_log->has_thread = false;
 }
 
-/* The thread is taken out of the lock's care before it is waited for: it ends under the lock. */
+/* Takes the thread out of the struct before joining it: it needs the lock to end. */
 void change_log_await_rewrite(struct change_log *change_log)
 {
     pthread_t thread;
@@ -193,7 +193,7 @@ void change_log_await_rewrite(struct change_log *change_log)
         pthread_join(thread, NULL);
 }
 
-/* Each time that it has grown by as much again: what is not worth it is not tried for each line. */
+/* Tries once per REWRITE_MIN_BYTES of growth and not for each line. */
 void change_log_rewrite_at_rest(int meta_fd, int data_fd, int base_fd, int log_fd, off_t size_before)
 {
     struct log_rewrite g = { .meta_fd = meta_fd, .data_fd = data_fd, .base_fd = base_fd, .file = FILE_PENDING_NONE };
@@ -203,7 +203,7 @@ void change_log_rewrite_at_rest(int meta_fd, int data_fd, int base_fd, int log_f
         flock(log_fd, LOCK_EX | LOCK_NB) < 0)
         return;
     g.size = st.st_size;
-    /* Nobody is in the middle of anything. */
+    /* No change is under way, so no line is too young. */
     if (make_compacted_file(&g, log_fd, INT64_MAX) == 0 && g.size == st.st_size)
         file_replace_commit(&g.file);
     file_replace_abort(&g.file);

@@ -28,7 +28,7 @@
 #include "fence/whiteout.h"
 
 #define MAKING "copy.new"
-#define PRE_MAX ((off_t) 64 << 20) /* larger ones are told by size and time */
+#define PRE_MAX ((off_t) 64 << 20) /* larger ones are recorded by size and time only */
 
 /* ---- copying ---- */
 
@@ -49,7 +49,7 @@ int copy_delta_file(int from_dir, const char *name, int to_dir, const char *to, 
     return r;
 }
 
-/* With its times, as a file has them: whoever compares it with the project later has nothing else to go by. */
+/* Keeps its times, as for a file: a later comparison with the project has nothing else to go by. */
 int copy_delta_link(int from_dir, const char *name, int to_dir, const char *to, const struct stat *st)
 {
     const struct timespec times[] = { st->st_atim, st->st_mtim };
@@ -81,7 +81,7 @@ static int copy_entry(const struct file_entry *entry, void *cookie)
         r = copy_delta_file(entry->dirfd, entry->name, to_dir, entry->path, entry->st);
     else if (S_ISLNK(entry->st->st_mode))
         r = copy_delta_link(entry->dirfd, entry->name, to_dir, entry->path, entry->st);
-    return r == -ENOENT || r == -ELOOP ? 0 : r; /* it went away, or became something else, while we looked */
+    return r == -ENOENT || r == -ELOOP ? 0 : r; /* it was removed or replaced while we copied */
 }
 
 int copy_delta_tree(int from_fd, int to_fd, const char *to, struct err *err)
@@ -110,7 +110,7 @@ int copy_delta_make(int sandbox_fd, int base_fd, struct err *err)
     r = copy_delta_tree(base_fd, sandbox_fd, MAKING "/original", err);
     if (r < 0)
         return r;
-    /* From the first copy, so that both are the same whatever happens to the base meanwhile. */
+    /* From the first copy, so that both are equal whatever happens to the base meanwhile. */
     original = path_open_beneath(sandbox_fd, MAKING "/original", O_RDONLY | O_DIRECTORY, 0);
     r = copy_delta_tree(original, sandbox_fd, MAKING "/workspace", err);
     if (r == 0 && renameat(sandbox_fd, MAKING, sandbox_fd, COPY) < 0)
@@ -123,7 +123,7 @@ int copy_delta_make(int sandbox_fd, int base_fd, struct err *err)
 struct tree_comparison {
     int original, workspace; /* owned */
     int data, meta;          /* owned */
-    int log_fd;              /* owned; for appending */
+    int log_fd;              /* owned; O_APPEND */
     unsigned pre_count;
 };
 
@@ -134,8 +134,8 @@ bool copy_delta_stat(int dir, const char *path, struct stat *ret)
     return fd >= 0 && fstat(fd, ret) == 0;
 }
 
-/* The same for whoever makes a change of the answer: 1, 0, or -errno when that cannot be known. */
-static int look_closely(int dir, const char *path, struct stat *ret)
+/* The same for callers that turn the result into a change: 1, 0, or -errno if it is unknown. */
+static int stat_or_errno(int dir, const char *path, struct stat *ret)
 {
     autofd int fd = path_open_beneath(dir, path, O_PATH, 0);
 
@@ -181,8 +181,8 @@ static bool is_same(const struct tree_comparison *c, const char *path, const str
     return !S_ISLNK(now->st_mode) || has_same_target(c->original, c->workspace, path);
 }
 
-/* The directories above, with the modes they have in the workspace. The lowest that is there is looked for from below: mostly that is the one
- * that holds the path, and a look from the top for each of them would take a deep tree's depth to the third power. */
+/* Makes the directories above, with the modes they have in the workspace. It looks for the lowest existing one from below:
+ * mostly that is the parent, and looking from the top each time would cost the third power of a deep tree's depth. */
 static int make_parents(const struct tree_comparison *c, const char *path)
 {
     autofree char *above = xdup(path);
@@ -209,7 +209,7 @@ static int make_parents(const struct tree_comparison *c, const char *path)
     return 0;
 }
 
-/* What the base was there: a line of the change log with the pre-image that it names. */
+/* Adds a line to the change log that describes the base file, and saves the pre-image that it names. */
 static int copy_delta_log_base(struct tree_comparison *c, const char *change, const char *path, const struct stat *was)
 {
     autodone(buf) struct buf line = BUF_EMPTY;
@@ -237,7 +237,7 @@ static int copy_delta_log_base(struct tree_comparison *c, const char *change, co
     return fd_write_full(c->log_fd, line.data, line.len);
 }
 
-/* The directory in the delta where the path's name belongs. */
+/* Opens the directory in the delta that holds the path's name. */
 static int open_parent(const struct tree_comparison *c, const char *path, int *ret_fd, const char **ret_name)
 {
     int r = make_parents(c, path);
@@ -245,7 +245,7 @@ static int open_parent(const struct tree_comparison *c, const char *path, int *r
     return r < 0 ? r : path_open_parent_beneath(c->data, path, ret_fd, ret_name);
 }
 
-static int take_file(struct tree_comparison *c, const struct file_entry *entry)
+static int link_changed_file(struct tree_comparison *c, const struct file_entry *entry)
 {
     const char *name = NULL;
     autofd int parent = -1;
@@ -262,10 +262,10 @@ static int on_workspace(const struct file_entry *entry, void *cookie)
 {
     struct tree_comparison *c = cookie;
     struct stat was;
-    int existed = look_closely(c->original, entry->path, &was), r = 0;
+    int existed = stat_or_errno(c->original, entry->path, &was), r = 0;
 
     if (whiteout_is_reserved(entry->name))
-        return FILE_WALK_SKIP; /* would read as something else in a delta */
+        return FILE_WALK_SKIP; /* it would be read as a marker in a delta */
     if (existed < 0)
         return existed;
     if (existed && is_same(c, entry->path, entry->st, &was))
@@ -278,11 +278,11 @@ static int on_workspace(const struct file_entry *entry, void *cookie)
         if (fd < 0 || fchmod(fd, (entry->st->st_mode & 0777) | 0700) < 0)
             return r < 0 ? r : -errno;
     } else if (S_ISREG(entry->st->st_mode) || S_ISLNK(entry->st->st_mode)) {
-        r = take_file(c, entry);
+        r = link_changed_file(c, entry);
     } else {
         return FILE_WALK_ON;
     }
-    /* Of what is too deep for a review (change.h), the highest directory is there to be told of. */
+    /* Of what is too deep for a review (change.h) only the highest directory is recorded. */
     if (r == 0 && S_ISDIR(entry->st->st_mode) && entry->depth > DEPTH_MAX)
         return FILE_WALK_SKIP;
     if (r == 0)
@@ -307,13 +307,13 @@ static int put_marker(struct tree_comparison *c, const char *path)
     return strncmp(marker, WHITEOUT_HASHED, strlen(WHITEOUT_HASHED)) == 0 ? fd_write_full(fd, name, strlen(name)) : 0;
 }
 
-/* Whether what is above it is gone, or no directory any more: then that one's marker, or file, stands for it. */
+/* Returns 1 if the directory above is gone or no longer a directory: then its own marker or file covers this path. */
 static int is_covered(const struct tree_comparison *c, const char *path)
 {
     const char *slash = strrchr(path, '/');
     autofree char *above = slash ? xdupn(path, (size_t) (slash - path)) : NULL;
     struct stat st;
-    int r = above ? look_closely(c->workspace, above, &st) : 0;
+    int r = above ? stat_or_errno(c->workspace, above, &st) : 0;
 
     return r < 0 ? r : above && (r == 0 || !S_ISDIR(st.st_mode));
 }
@@ -322,7 +322,7 @@ static int on_original(const struct file_entry *entry, void *cookie)
 {
     struct tree_comparison *c = cookie;
     struct stat now;
-    int r = look_closely(c->workspace, entry->path, &now);
+    int r = stat_or_errno(c->workspace, entry->path, &now);
 
     if (r != 0)
         return r < 0 ? r : FILE_WALK_ON;
@@ -335,7 +335,7 @@ static int on_original(const struct file_entry *entry, void *cookie)
     return r < 0 ? r : FILE_WALK_ON;
 }
 
-/* It is there all the time: a delta without one is none, and whoever finds it so after a kill would not come as far as this. */
+/* Empties the directory but never removes it: a delta without it is none, and recovery after a kill would fail. */
 static int empty_dir(int dir, const char *name)
 {
     int r = 0;

@@ -15,8 +15,8 @@
 #include "fence/copy_delta_int.h"
 #include "fence/copyup.h"
 
-/* A diff that compares both trees meanwhile would see half of it. */
-static int take_turn(int sandbox_fd)
+/* Serialises with copy_delta_refresh(), which would otherwise see half of the update. */
+static int lock_copy(int sandbox_fd)
 {
     autofd int turn = path_open_beneath(sandbox_fd, COPY "/lock", O_RDWR | O_CREAT, 0600);
 
@@ -25,8 +25,8 @@ static int take_turn(int sandbox_fd)
     return steal_fd(&turn);
 }
 
-/* `path` in `tree` becomes what `from` has there. */
-static int take_over(int from, int tree, const char *path)
+/* Makes `path` in `tree` what `from` has there. */
+static int copy_path_over(int from, int tree, const char *path)
 {
     autofd int found = path_open_beneath(from, path, O_PATH, 0);
     const char *slash = strrchr(path, '/');
@@ -55,10 +55,10 @@ static int take_over(int from, int tree, const char *path)
     return dir < 0 ? dir : copy_delta_tree(dir, tree, path, &ignored);
 }
 
-/* ---- the agent's tree, while the agent stands still ---- */
+/* ---- the agent's tree, while the agent does not run ---- */
 
-/* Also by who has closed it and still has it mapped. A lease for reading is refused then. Were it broken, that must not end us: nobody minds
- * this signal. */
+/* Also true for a process that has closed the file and still has it mapped: the kernel then refuses a read lease. Should the
+ * lease be broken, the signal must not end us: SIGURG is ignored by default. */
 static bool is_being_written(int fd)
 {
     bool is_free = fcntl(fd, F_SETSIG, SIGURG) == 0 && fcntl(fd, F_SETLEASE, F_RDLCK) == 0;
@@ -68,7 +68,7 @@ static bool is_being_written(int fd)
     return !is_free;
 }
 
-/* What somebody goes on writing to stays the same file: otherwise it would write to one without a name. */
+/* A file that a process is writing to keeps its inode: otherwise the process would write to a file without a name. */
 static int rewrite_in_place(int from, const char *path, int to, const struct stat *st)
 {
     autofd int in = path_open_beneath(from, path, O_RDONLY | O_NONBLOCK, 0);
@@ -93,7 +93,7 @@ static int replace_with_copy(int sandbox_fd, int from, int tree, const char *pat
     return r < 0 ? r : renameat(sandbox_fd, STAGED, parent, name) < 0 ? -errno : 0;
 }
 
-static int put_file(int sandbox_fd, int from, int tree, const char *path, const struct stat *st)
+static int restore_file(int sandbox_fd, int from, int tree, const char *path, const struct stat *st)
 {
     autofd int is = path_open_beneath(tree, path, O_RDONLY | O_NONBLOCK, 0), to = -1;
 
@@ -107,27 +107,27 @@ static int put_file(int sandbox_fd, int from, int tree, const char *path, const 
     return to < 0 ? to : rewrite_in_place(from, path, to, st);
 }
 
-/* Processes may stand in it, and what is in it has paths of its own: it stays. */
-static int put_dir(int tree, const char *path, const struct stat *st)
+/* A directory stays: it may be a working directory, and what is in it has paths of its own. */
+static int restore_dir_mode(int tree, const char *path, const struct stat *st)
 {
     autofd int dir = path_open_beneath(tree, path, O_RDONLY | O_DIRECTORY, 0);
 
     return dir < 0 ? dir : fchmod(dir, st->st_mode & 0777) < 0 ? -errno : 0;
 }
 
-static int put_back(int sandbox_fd, int from, int tree, const char *path)
+static int restore_path(int sandbox_fd, int from, int tree, const char *path)
 {
     struct stat was, is;
     bool has_both = copy_delta_stat(from, path, &was) && copy_delta_stat(tree, path, &is);
 
     if (has_both && S_ISREG(was.st_mode) && S_ISREG(is.st_mode))
-        return put_file(sandbox_fd, from, tree, path, &was);
+        return restore_file(sandbox_fd, from, tree, path, &was);
     if (has_both && S_ISDIR(was.st_mode) && S_ISDIR(is.st_mode))
-        return put_dir(tree, path, &was);
-    return take_over(from, tree, path);
+        return restore_dir_mode(tree, path, &was);
+    return copy_path_over(from, tree, path);
 }
 
-/* ---- what is asked for ---- */
+/* ---- the three updates ---- */
 
 struct trees {
     int turn, original, workspace; /* owned */
@@ -142,7 +142,7 @@ static void trees_done(struct trees *trees)
 
 static int trees_open(int sandbox_fd, struct trees *ret)
 {
-    ret->turn = take_turn(sandbox_fd);
+    ret->turn = lock_copy(sandbox_fd);
     ret->original = path_open_beneath(sandbox_fd, ORIGINAL, O_RDONLY | O_DIRECTORY, 0);
     ret->workspace = path_open_beneath(sandbox_fd, COPY_DELTA_WORKSPACE, O_RDONLY | O_DIRECTORY, 0);
     return ret->turn < 0 ? ret->turn : ret->original < 0 ? ret->original : ret->workspace < 0 ? ret->workspace : 0;
@@ -159,9 +159,9 @@ int copy_delta_revert(int sandbox_fd, int base_fd, const char *const *paths, siz
     int r = trees_open(sandbox_fd, &trees);
 
     for (size_t i = 0; r == 0 && i < count; i++) {
-        r = take_over(base_fd, trees.original, paths[i]);
+        r = copy_path_over(base_fd, trees.original, paths[i]);
         if (r == 0)
-            r = put_back(sandbox_fd, base_fd, trees.workspace, paths[i]);
+            r = restore_path(sandbox_fd, base_fd, trees.workspace, paths[i]);
     }
     return wrap_update_error(r, err);
 }
@@ -172,7 +172,7 @@ int copy_delta_accept(int sandbox_fd, const char *const *paths, size_t count, st
     int r = trees_open(sandbox_fd, &trees);
 
     for (size_t i = 0; r == 0 && i < count; i++)
-        r = take_over(trees.workspace, trees.original, paths[i]);
+        r = copy_path_over(trees.workspace, trees.original, paths[i]);
     return wrap_update_error(r, err);
 }
 

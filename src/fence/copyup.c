@@ -98,7 +98,7 @@ int copyup_content(int from, int to, int64_t most)
     return 0;
 }
 
-/* A directory appears in the delta under the name of the base's, empty, so that all of it goes on showing through. */
+/* Makes an empty directory in the delta under the base directory's name, so that all of the base goes on showing through. */
 static int make_dir(struct fence *f, struct inode *dir, struct handle *parent, const struct inode_location *where)
 {
     char temp[32];
@@ -147,7 +147,7 @@ int copyup_dir(struct fence *f, struct inode *dir)
     if (r == 0)
         r = handle_get(f, where.parent, LAYER_DELTA, &parent);
     if (r == 0) {
-        /* A directory that is not in the delta can't be renamed, only removed, meanwhile. */
+        /* A directory that is not in the delta can meanwhile be removed, but not renamed. */
         dir_lock(f, where.parent);
         if (inode_has(dir, INODE_DEAD))
             r = -ENOENT;
@@ -160,7 +160,7 @@ int copyup_dir(struct fence *f, struct inode *dir)
     return r;
 }
 
-/* What a copy of the file is long, in whole blocks. */
+/* The size of a copy of the file, in whole blocks. */
 static uint64_t size_of(const struct stat *st, int64_t keep_bytes)
 {
     uint64_t size = (uint64_t) (keep_bytes < st->st_size ? keep_bytes : st->st_size);
@@ -168,7 +168,7 @@ static uint64_t size_of(const struct stat *st, int64_t keep_bytes)
     return S_ISREG(st->st_mode) ? (size + EXTENT_BLOCK - 1) & ~(EXTENT_BLOCK - 1) : 0;
 }
 
-/* Space that the base's file has beyond its end is not copied. */
+/* Space that the base file has beyond its end is not copied. */
 static uint64_t bytes_of(const struct stat *st, int64_t keep_bytes)
 {
     uint64_t bytes = quota_bytes_of(st), size = size_of(st, keep_bytes);
@@ -176,16 +176,16 @@ static uint64_t bytes_of(const struct stat *st, int64_t keep_bytes)
     return bytes > size ? size : bytes;
 }
 
-/* What is being copied and what came of it so far. */
+/* A copy-up under way. */
 struct copy {
     struct stat base;
     char temp[32];
     int fd; /* owned; the new regular file, -1 for other kinds */
     bool made;
-    uint64_t bytes; /* taken from the quota */
+    uint64_t bytes; /* reserved from the quota */
 };
 
-static int set_bytes(struct fence *f, struct copy *c, uint64_t bytes)
+static int reserve_bytes(struct fence *f, struct copy *c, uint64_t bytes)
 {
     int r = bytes > c->bytes ? quota_reserve(&f->quota, bytes - c->bytes, 0) : 0;
 
@@ -197,24 +197,24 @@ static int set_bytes(struct fence *f, struct copy *c, uint64_t bytes)
     return 0;
 }
 
-/* How many bytes there will be to copy: fewer than the file's only where it tells of holes. */
-static int foresee_bytes(struct fence *f, struct copy *c, int from, int64_t keep_bytes)
+/* Reserves the bytes that will be copied: fewer than the size only if the file reports holes. */
+static int reserve_expected_bytes(struct fence *f, struct copy *c, int from, int64_t keep_bytes)
 {
     uint64_t size = size_of(&c->base, keep_bytes);
 
     if (c->bytes >= size || !quota_limits_bytes(&f->quota))
         return 0;
     uint64_t bytes = size - extent_holes(from, 0, size);
-    return bytes > c->bytes ? set_bytes(f, c, bytes) : 0;
+    return bytes > c->bytes ? reserve_bytes(f, c, bytes) : 0;
 }
 
-/* What the base's file occupies there says little where it is compressed, or on a file system that does not tell: what counts is the
- * copy, since that is what is given back for it. */
-static int settle_bytes(struct fence *f, struct copy *c)
+/* The space that the base file occupies says little if it is compressed or its file system reports nothing. The copy's space is
+ * what counts, since that is released when the copy goes. */
+static int reserve_copied_bytes(struct fence *f, struct copy *c)
 {
     struct stat st;
 
-    return fstat(c->fd, &st) < 0 ? -errno : set_bytes(f, c, quota_bytes_of(&st));
+    return fstat(c->fd, &st) < 0 ? -errno : reserve_bytes(f, c, quota_bytes_of(&st));
 }
 
 static int make_regular(struct fence *f, struct inode *inode, int64_t keep_bytes, struct copy *c)
@@ -226,7 +226,7 @@ static int make_regular(struct fence *f, struct inode *inode, int64_t keep_bytes
 
     if (r < 0)
         return r;
-    r = fstat(from->fd, &c->base) < 0 ? -errno : foresee_bytes(f, c, from->fd, keep_bytes);
+    r = fstat(from->fd, &c->base) < 0 ? -errno : reserve_expected_bytes(f, c, from->fd, keep_bytes);
     if (r == 0) {
         c->fd = openat(f->work_fd, c->temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
         c->made = c->fd >= 0;
@@ -239,7 +239,7 @@ static int make_regular(struct fence *f, struct inode *inode, int64_t keep_bytes
     if (r == 0)
         xattr_copy(from->fd, c->fd);
     if (r == 0)
-        r = settle_bytes(f, c);
+        r = reserve_copied_bytes(f, c);
     if (r == 0 && f->is_live)
         has_kept = change_log_keep_pre_image(f, from->fd, kept) == 0;
     if (r == 0 && fchmod(c->fd, c->base.st_mode & 01777) < 0)
@@ -303,7 +303,7 @@ static void become_up(struct fence *f, struct inode *inode, struct copy *c)
     handle_evict(f, inode, LAYER_BASE);
 }
 
-/* It lost its name, before or while it was copied, and is still open: the copy lives without a name too. */
+/* The file lost its name before or during the copy, and is still open: the copy goes on without a name too. */
 static int keep_nameless(struct fence *f, struct inode *inode, struct copy *c)
 {
     if (c->fd < 0)
@@ -364,7 +364,7 @@ static int copy_up(struct fence *f, struct inode *inode, int64_t keep_bytes)
         return r;
     }
     temp_name(f, c.temp);
-    /* Before anything is kept of the base: there may be no room for it. */
+    /* Before anything of the base is saved: there may be no room for it. */
     if (!nameless)
         r = copyup_dir(f, where.parent);
     if (r == 0 && S_ISREG(atomic_load(&inode->mode)))
@@ -392,12 +392,12 @@ int copyup_file(struct fence *f, struct inode *inode, int64_t keep_bytes)
     if (inode_has(inode, INODE_UP))
         return 0;
     unwatched_check(f, inode);
-    bool is_blind = unwatched_any(f) && unwatched_is_within(f, inode);
+    bool is_unwatched = unwatched_any(f) && unwatched_is_within(f, inode);
     r = copy_up(f, inode, keep_bytes);
     if (r == -ENOSPC && quota_reclaim_dead(f))
         r = copy_up(f, inode, keep_bytes);
-    /* The kernel may have pages of what the file was before. */
-    if (r == 0 && is_blind)
+    /* The kernel may have pages of the file's earlier content. */
+    if (r == 0 && is_unwatched)
         invalidate_soon(f, inode);
     return r;
 }
@@ -423,7 +423,7 @@ static int on_tree_name(const char *name, uint8_t type, void *cookie)
     return r;
 }
 
-/* Merging ends for this directory when everything in it is up: said by a marker first, so that it is true after a crash. */
+/* Ends merging for this directory when everything in it is copied. The marker comes first, so that this holds after a crash. */
 static int close_to_base(struct fence *f, struct inode *dir)
 {
     struct handle *h;

@@ -23,29 +23,29 @@
 #define FAR_MIN 2
 #define MIGRATE_MIN_NS (CLOCK_NS_PER_MS / 4)
 #define MIGRATE_MAX_NS (128 * CLOCK_NS_PER_MS)
-#define RAISE_BY 15 /* of what nice(1) counts in */
+#define RAISE_BY 15 /* in units of nice(1) */
 
 /*
- * What a round trip costs is waking an idle CPU, twice: the client's request wakes the worker elsewhere, the answer wakes the
- * client, whose own CPU went to sleep meanwhile. If both are on one CPU there is nothing to wake: when one waits, the other
- * runs. The scheduler does not arrange that by itself. It puts whoever is woken on an idle CPU if there is any, and the waker's is
- * not idle: the waker runs on it. But one that runs nothing besides SCHED_IDLE threads counts as idle (select_idle_sibling() in
- * Linux 5.4 and newer). So, for a client that asks one thing after the other:
+ * A round trip costs the waking of an idle CPU, twice: the client's request wakes the worker on another CPU, and the answer
+ * wakes the client, whose own CPU went to sleep meanwhile. If both are on one CPU there is nothing to wake: when one waits, the
+ * other runs. The scheduler does not arrange that by itself. It puts a woken thread on an idle CPU if there is any, and the
+ * waker's is not idle, because the waker runs on it. But a CPU that runs only SCHED_IDLE threads counts as idle
+ * (select_idle_sibling(), Linux 5.4). So, for a client that sends one request after the other,
  *
- * - the worker does not sleep between two requests (see spin() in session.c): it would be woken elsewhere;
- * - it moves to the client's CPU, once, and may go elsewhere afterwards as any thread may;
- * - it is a SCHED_IDLE thread meanwhile. The client stays where it is and runs at once when it is answered; the worker goes on when
- *   the client waits, which usually is for the next answer.
+ *   - the worker does not sleep between two requests (see spin_for_request() in session.c): it would be woken elsewhere;
+ *   - it moves to the client's CPU, once, and may be moved away again as any thread;
+ *   - it is SCHED_IDLE meanwhile. The client stays where it is and runs at once when it is answered; the worker goes on when the
+ *     client waits, which usually is for the next answer.
  *
- * A SCHED_IDLE thread hardly runs where others want to. So this is done only while most CPUs have nothing to do, which is when
- * waking one is dear. Should the client compute for long, or others be on that CPU all the same, the worker would be missing, with
- * whatever locks it holds: after a while another takes the lead and gives it its rights back (cpu_follow_restore), and nobody
- * tries again for a time that doubles each time that happens.
+ * A SCHED_IDLE thread hardly runs where others want to. So this is done only while most CPUs are idle, which is when waking one
+ * is expensive. If the client computes for long, or other threads use that CPU, the worker would be missing, with whatever
+ * locks it holds. After a while another worker takes the lead and restores its policy (cpu_follow_restore), and no worker tries
+ * again for a time that doubles whenever that happens.
  *
- * Where many ask at once it is the other way round. Every answer wakes one of them, and the scheduler lets it have the CPU of whoever
- * answered it while the others go on waiting for that one. The worker then goes before them.
+ * Where many clients send at once it is the other way round. Every answer wakes one of them, and the scheduler lets it run in
+ * place of the worker for which the others still wait. The worker then gets a higher priority than they have.
  *
- * Coming back from SCHED_IDLE takes CAP_SYS_NICE or a limit that allows it, and so does going first.
+ * Leaving SCHED_IDLE takes CAP_SYS_NICE or a limit that allows it, and so does a higher priority.
  */
 
 static void set_policy(int thread, int policy)
@@ -55,7 +55,7 @@ static void set_policy(int thread, int policy)
     sched_setscheduler(thread, policy, &param);
 }
 
-/* A thread of its own, because one that fails remains SCHED_IDLE. */
+/* Runs in a thread of its own, because a thread without the privilege remains SCHED_IDLE. */
 static void *probe_sched_idle(void *arg)
 {
     bool *ret = arg;
@@ -80,7 +80,7 @@ void cpu_follow_init(struct cpu_follow *cpu_follow)
     cpu_follow->is_possible = is_possible;
 }
 
-/* The CPU on which a thread runs or ran last, or -1. */
+/* Returns the CPU on which a thread runs or ran last, or -1. */
 static int cpu_of_thread(uint32_t pid)
 {
     char path[32], text[1024];
@@ -92,14 +92,14 @@ static int cpu_of_thread(uint32_t pid)
     if (n <= 0)
         return -1;
     text[n] = 0;
-    /* Field 39; the second ends with the last parenthesis and may contain anything. */
+    /* Field 39. The second field ends with the last parenthesis and may contain anything. */
     at = strrchr(text, ')');
     for (int field = 2; at && field < 39; field++)
         at = strchr(at + 1, ' ');
     return at ? atoi(at + 1) : -1;
 }
 
-/* Moved there, but not bound to it. */
+/* Moves the calling thread there without binding it. */
 static void move_to_cpu(int cpu)
 {
     cpu_set_t may, there;
@@ -112,8 +112,8 @@ static void move_to_cpu(int cpu)
         sched_setaffinity(0, sizeof(may), &may);
 }
 
-/* The fourth field of loadavg begins with how many threads run or want to, on all CPUs; one of them is the caller. The first says how
- * many did in the last minute: where it is high, a moment without any is only a moment. */
+/* The fourth field of loadavg begins with the number of runnable threads on all CPUs, the caller included. The first is their
+ * average over the last minute: where it is high, a moment without any is only a moment. */
 static void count_running(struct cpu_follow *cpu_follow)
 {
     char text[128];
@@ -160,7 +160,7 @@ static bool has_streak(const struct cpu_follow *cpu_follow, const struct client_
     return p->streak >= STREAK_MIN && now_ns >= atomic_load_explicit(&cpu_follow->backoff_until_ns, memory_order_relaxed);
 }
 
-/* Hopping that does not bring us together is done less and less. */
+/* Migrations that do not bring the two together become rarer. */
 static void migrate_to_client(struct client_affinity *p, int64_t now_ns)
 {
     int cpu = cpu_of_thread(p->pid);
@@ -179,7 +179,7 @@ bool cpu_follow_is_yielding(struct cpu_follow *cpu_follow, const struct client_a
     return atomic_load_explicit(&cpu_follow->yielding_thread, memory_order_relaxed) == p->thread;
 }
 
-/* Whoever rescues takes the number away first and gives the rights back then: it can't come too early. */
+/* A thread that restores us clears the number first and then sets our policy, so it cannot come too early. */
 static void yield_cpu(struct cpu_follow *cpu_follow, struct client_affinity *p)
 {
     int none = 0;

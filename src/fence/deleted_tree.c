@@ -13,10 +13,9 @@
 #include "fence/whiteout.h"
 
 /*
- * The base does not know markers for "nothing of what was here": a deleted or opaque directory is spelled out as removals of what
- * this sandbox could see in the base, and of nothing else. What is hidden survives, and so does its directory, and then the
- * marker stays in the delta, so that it stays gone in here. What came into the base after the sandbox had deleted was not
- * there to be deleted: it survives too, and comes in sight.
+ * The base knows no markers. So a deleted or opaque directory becomes removals of what this sandbox could see in the base, and
+ * of nothing else. Hidden files survive, and so does their directory; then the marker stays in the delta, so that the directory
+ * stays deleted in here. What came into the base after the sandbox had deleted the directory survives too, and becomes visible.
  */
 static int add_child(struct deleted_tree *w, int fd, const char *name, struct match_state *match, unsigned depth)
 {
@@ -108,7 +107,7 @@ int deleted_tree_add_marked(struct sync_scan *g, struct inode *dir, const struct
     return r;
 }
 
-/* A directory that was deleted with the one it is in, and stays in the base for what is hidden in it. */
+/* A directory that was deleted together with its parent, and stays in the base for what is hidden in it. */
 static int add_or_hide(struct sync_scan *g, struct inode *dir, const struct base_dir *in, int fd, const char *name,
                        struct match_state *match)
 {

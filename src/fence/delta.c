@@ -24,7 +24,7 @@
 
 static const char *const nothing[] = { NULL };
 
-/* Whether a directory has nothing but these, which end with NULL. One that is not there has nothing. */
+/* Returns 1 if a directory holds nothing but these names, which end with NULL, or if it does not exist. */
 static int holds_only(int fd, const char *path, const char *const *names)
 {
     autodirectory dir = directory_take(path_open_beneath(fd, path, O_RDONLY | O_DIRECTORY, 0));
@@ -42,7 +42,8 @@ static int holds_only(int fd, const char *path, const char *const *names)
     return holds;
 }
 
-/* Nothing is in it, or what make_format() put there before whoever called it was killed: no format yet, and no change of anybody's. */
+/* Returns 1 for a directory that is empty or holds only what make_format() creates before it is killed: no format yet, and no
+ * changes. */
 static int is_blank(int fd)
 {
     static const char *const parts[] = { "lost+found", "meta", "work", "data", NULL };
@@ -71,8 +72,8 @@ static int check_format(int delta_fd, const char *path, struct err *err)
     return 0;
 }
 
-/* <device> <inode> <when the delta was made>, of one that is for this directory alone also <when the directory was made> <boot>; a
- * newline, the path. */
+/* <device> <inode> <time the delta was made>; if bound to this directory also <time the directory was made> <boot>; a newline,
+ * the path. */
 static int write_base(int delta_fd, const struct delta_info *about)
 {
     autodone(buf) struct buf text = BUF_EMPTY;
@@ -84,7 +85,7 @@ static int write_base(int delta_fd, const struct delta_info *about)
     return file_put(delta_fd, "meta/base", text.data, text.len, 0600);
 }
 
-/* The format marker is written last: a delta half made is taken up again, because all of this may be repeated. */
+/* The format marker comes last: all of this may be repeated, so a half-made delta is completed later. */
 static int make_format(int delta_fd, int base_fd, const struct delta_info *about, struct err *err)
 {
     struct stat base;
@@ -159,15 +160,16 @@ static int refuse_base(const struct fence *f, const struct delta_info *about, st
 {
     autodone(buf) struct buf shown = BUF_EMPTY;
 
-    /* From a file: any bytes. */
+    /* The text comes from a file and may contain any bytes. */
     buf_add_char(&shown, '\'');
     buf_add_escaped(&shown, about->base_path, strlen(about->base_path));
     return err_set(err, ERR_FAILED_PRECONDITION, -EXDEV, "delta '%s' was made over %s', not over '%s'", f->delta_path,
                    shown.data, f->base_path);
 }
 
-/* The same directory; of one that is not bound to it by number or by path: a codebase that was moved or restored keeps one of the two. A
- * delta from before there was a record of which directory it is gets it here. */
+/* Checks that the base is the directory that the delta was made over. A delta that is not bound accepts it by number or by
+ * path: a codebase that was moved or restored keeps one of the two. A delta of a version that did not record the directory gets
+ * the record here. */
 static int check_base(struct fence *f, int delta_fd, const struct fence_config *config, struct err *err)
 {
     struct delta_info about = DELTA_INFO_NONE;
@@ -180,7 +182,7 @@ static int check_base(struct fence *f, int delta_fd, const struct fence_config *
         delta_info_done(&about);
         return err_errno(err, r, "reading which base the delta is of");
     }
-    /* The base's own times tell when something hidden came or went in it: directories show when the delta was made. */
+    /* The base's own times would reveal when something hidden came or went in it: directories show when the delta was made. */
     if (!f->version_ns)
         f->version_ns = about.made_ns;
     bool has_path = strcmp(about.base_path, f->base_path) == 0;
@@ -201,7 +203,7 @@ static int check_base(struct fence *f, int delta_fd, const struct fence_config *
 
 static int take_lock(struct fence *f, struct err *err)
 {
-    /* Open for as long as the fence lives: it is never closed by hand, meta_fd's life is its life. */
+    /* The lock is held until the fence closes the descriptor. */
     f->lock_fd = openat(f->meta_fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (f->lock_fd < 0)
         return err_errno(err, -errno, "locking the delta");
@@ -247,7 +249,7 @@ int delta_persist(struct fence *f)
     return r;
 }
 
-/* A new one, over the base as the fence has it open. */
+/* Makes a new delta over the open base. */
 static int make_delta(const struct fence *f, int delta_fd, const struct fence_config *config, struct err *err)
 {
     struct delta_info about = { .base_path = f->base_path, .is_base_bound = config->base_fd > 0, .made_ns = clock_wall_ns() };
@@ -271,7 +273,7 @@ int delta_open(struct fence *f, const struct fence_config *config, struct err *e
     if (r < 0)
         return err_errno(err, r, "reading delta '%s'", path);
     f->is_new = r;
-    /* Also one that was there: whoever made it may have been killed before it was on disk. */
+    /* Also for an existing one: its maker may have been killed before it was on disk. */
     atomic_store(&f->is_unsynced, true);
     r = r ? make_delta(f, fd, config, err) : check_format(fd, path, err);
     if (r == 0)
@@ -288,7 +290,7 @@ int delta_open(struct fence *f, const struct fence_config *config, struct err *e
         r = open_part(fd, "data", &f->data_fd, err);
     if (r == 0)
         r = empty_work(f, err);
-    /* Looked at under the lock: another fence may have been here since the directory was made, and have left changes. */
+    /* Checked under the lock: another fence may have used the directory since it was made, and left changes. */
     f->made_delta = r == 0 && is_made && holds_only(f->data_fd, ".", nothing) > 0;
     return r;
 }

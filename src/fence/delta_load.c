@@ -21,9 +21,9 @@
 #include "fence/whiteout.h"
 
 /*
- * Loading. Everything the delta holds becomes an entry in memory: names, markers, directories with theirs. Files without other
- * names need no inode for that. Names that are one file (hard links) are brought together by device and number of the
- * backing file, and their inode stays. Directories wait in a list: neither stack nor descriptors grow with the depth.
+ * Loading. Everything in the delta becomes an entry in memory: names, markers, directories and theirs. Files with one name need
+ * no inode for that. Names of one file (hard links) are joined by device and number of the backing file, and their inode stays.
+ * Directories wait in a list, so neither stack nor descriptors grow with the depth.
  */
 struct hard_link {
     dev_t dev;
@@ -35,7 +35,7 @@ struct loading {
     struct fence *f;
     struct hard_link *links; /* owned; open addressing by ino */
     size_t link_count, link_cap;
-    struct inode **todo; /* owned array; directories to be read, with a reference each */
+    struct inode **todo; /* owned array; directories to be read, with a reference to each */
     size_t todo_count, todo_cap;
     int64_t bytes, names;
 };
@@ -93,7 +93,7 @@ static struct entry *put_entry(struct loading *l, struct inode *dir, const char 
     return e;
 }
 
-/* A file beside its own marker is what a crash left: the marker wins, the file goes. */
+/* A file beside its own marker is left over from a crash: the marker wins, the file is removed. */
 static int sweep_leftovers(struct fence *f, struct inode *dir, int fd)
 {
     for (uint32_t i = 0; i < dir->dir->bucket_count; i++) {
@@ -109,7 +109,7 @@ static int sweep_leftovers(struct fence *f, struct inode *dir, int fd)
     return 0;
 }
 
-/* [locked] One that is deeper than we let anybody go was made without a fence, and stays unread. */
+/* [locked] A directory that is deeper than allowed was made without a fence, and is not read. */
 static void put_subdir(struct loading *l, struct inode *dir, struct entry *e, const struct stat *st)
 {
     struct inode *inode;
@@ -154,7 +154,7 @@ static int load_name(struct loading *l, struct inode *dir, int fd, const char *n
     return 0;
 }
 
-/* [locked; nobody else is there yet] Subdirectories come last, when leftovers are swept. */
+/* [locked; no other thread runs yet] Subdirectories come last, after leftovers are removed. */
 static int load_names(struct loading *l, struct inode *inode, int fd)
 {
     DIR *dir = directory_open(fd);
@@ -175,7 +175,7 @@ static int load_names(struct loading *l, struct inode *inode, int fd)
     return r;
 }
 
-/* [locked; nobody else is there yet] */
+/* [locked; no other thread runs yet] */
 static int load_dir(struct loading *l, struct inode *inode)
 {
     struct fence *f = l->f;
@@ -199,7 +199,7 @@ static int load_dir(struct loading *l, struct inode *inode)
     return r < 0 ? r : load_names(l, inode, fd);
 }
 
-/* [locked; nobody else is there yet] */
+/* [locked; no other thread runs yet] */
 static int load_all(struct loading *l)
 {
     int r = load_dir(l, l->f->root);
@@ -221,7 +221,7 @@ int delta_load(struct fence *f, struct err *err)
 
     tree_lock(f);
     r = load_all(&l);
-    /* A file that had several names and now is known by one only needs no special keeping. */
+    /* A file that had several names and is now known by one only needs no special treatment. */
     for (size_t i = 0; i < l.link_cap; i++) {
         if (l.links[i].inode && l.links[i].inode->names && !l.links[i].inode->names->name_next)
             inode_clear(l.links[i].inode, INODE_LINKED);
@@ -239,7 +239,7 @@ struct roots {
     struct buf made;
 };
 
-/* Those on the way look as they did: the base's mode, and the time nothing was changed since. */
+/* Restores the parents' attributes: the base's mode, and the time of unchanged directories. */
 static void restore_parent_attrs(struct fence *f, const char *path)
 {
     struct timespec times[2] = { clock_timespec_of_ns(f->version_ns), clock_timespec_of_ns(f->version_ns) };
@@ -259,7 +259,7 @@ static void restore_parent_attrs(struct fence *f, const char *path)
     }
 }
 
-/* Only what is missing, and only below directories that are there or are made here too. */
+/* Makes only what is missing. */
 static int on_root(const char *path, void *cookie)
 {
     struct roots *roots = cookie;
@@ -284,7 +284,7 @@ static int on_root(const char *path, void *cookie)
     return 0;
 }
 
-/* Their names are kept, because as long as nothing is in them they are no change. */
+/* Saves their names, because they are no change while they are empty. */
 int delta_make_roots(struct fence *f, struct err *err)
 {
     autofd int fd = openat(f->meta_fd, "roots", O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);

@@ -4,7 +4,7 @@
 #include "base/mem.h"
 #include "fence/inode.h"
 
-/* Names in directories: found by hash, bound to inodes, moved. All of it [locked]. */
+/* Names in directories: finding, binding to inodes, moving. All of it [locked]. */
 
 struct entry *entry_find(const struct inode *inode, const char *name, size_t len)
 {
@@ -57,7 +57,7 @@ struct entry *entry_add(struct fence *f, struct inode *parent, const char *name,
     return e;
 }
 
-/* Takes the entry out of its directory, which may be left with nothing to live for. */
+/* Removes the entry from its directory, which may thereby lose its last reason to stay in memory. */
 static void entry_free(struct fence *f, struct entry *entry)
 {
     struct inode *parent = entry->parent;
@@ -87,8 +87,8 @@ void entry_bind(struct entry *entry, struct inode *inode)
     inode_update_level(inode);
 }
 
-/* The last name is kept as text: rules may change while the file is open. */
-static void make_ghost(struct fence *f, struct inode *inode, struct entry *last)
+/* Marks an inode without names as dead. Its last path is kept as text: rules may change while the file is open. */
+static void entry_mark_dead(struct fence *f, struct inode *inode, struct entry *last)
 {
     autodone(buf) struct buf path = BUF_EMPTY;
 
@@ -99,7 +99,7 @@ static void make_ghost(struct fence *f, struct inode *inode, struct entry *last)
     vec_room(&f->dead, &f->dead_cap, f->dead_count);
     inode->log_mark = (uint32_t) f->dead_count;
     f->dead[f->dead_count++] = inode;
-    if (inode->dir) /* a file that is kept open may have a name in work that is made of its node id */
+    if (inode->dir) /* an open file may have a name in work that is made of its node id */
         inode_release_node(f, inode);
 }
 
@@ -123,7 +123,7 @@ void entry_unbind(struct fence *f, struct entry *entry)
     *at = entry->name_next;
     entry->name_next = NULL;
     if (!inode->names)
-        make_ghost(f, inode, entry);
+        entry_mark_dead(f, inode, entry);
     else
         inode_update_level(inode);
     entry->inode = NULL;
@@ -157,7 +157,7 @@ void tree_revive(struct fence *f, struct inode *inode)
     inode_assign_node(f, inode);
 }
 
-/* A name is part of its entry's memory, so moving makes a new one. The place is the caller's to set anew. */
+/* The name is stored in the entry, so moving makes a new entry. The caller sets its match state. */
 void entry_move(struct fence *f, struct entry *entry, struct inode *dir, const char *name, size_t len, struct entry **ret_entry)
 {
     struct entry *moved = entry_add(f, dir, name, len, match_state_ref(entry->match), entry->ino);

@@ -25,7 +25,7 @@ static uint64_t min_u64(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* The end of a file is a hole to lseek(2), but what is left of its last block is there. */
+/* lseek(2) reports a hole at the end of a file, but the rest of its last block is allocated. */
 uint64_t extent_holes(int fd, uint64_t offset, uint64_t size)
 {
     uint64_t at = block_of(offset), end = block_after(offset + size), holes = 0;
@@ -47,13 +47,13 @@ uint64_t extent_holes(int fd, uint64_t offset, uint64_t size)
     return holes;
 }
 
-/* The extents lie behind the head, where its last member begins. */
+/* The extents follow the header, where its last member begins. */
 union mapping {
     struct fiemap head;
     char bytes[sizeof(struct fiemap) + EXTENTS_AT_ONCE * sizeof(struct fiemap_extent)];
 };
 
-/* Goes on from `*at`. True when there is no more to come. */
+/* Continues from `*at`. Returns true at the last extent. */
 static bool pass_extents(const union mapping *map, uint64_t *at, uint64_t end, uint64_t *missing)
 {
     for (uint32_t i = 0; i < map->head.fm_mapped_extents && *at < end; i++) {

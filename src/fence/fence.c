@@ -41,7 +41,7 @@ static void init_locks(struct fence *f)
 {
     pthread_rwlockattr_t attr;
 
-    /* New rules must not wait for a lull in the requests. */
+    /* A writer goes first: new rules must not wait until requests pause. */
     pthread_rwlockattr_init(&attr);
     pthread_rwlockattr_setkind_np(&attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
     pthread_rwlock_init(&f->gate, &attr);
@@ -66,7 +66,7 @@ static void raise_descriptor_limit(void)
     }
 }
 
-/* A descriptor that somebody has checked is used as it is: its name may lead elsewhere by now. */
+/* The caller has checked base_fd, so it is used as it is: its name may lead elsewhere by now. */
 static int open_base(struct fence *f, const struct fence_config *config, struct err *err)
 {
     const char *path = config->base_path;
@@ -86,7 +86,8 @@ static int open_base(struct fence *f, const struct fence_config *config, struct 
     return 0;
 }
 
-/* Where a directory that does not exist yet will be: told by the one it will be in. NULL and errno when that is not there either. */
+/* Returns the path that a directory that does not exist yet will have, by resolving its parent. NULL and errno if the parent
+ * does not exist either. */
 static char *path_to_be(const char *path)
 {
     size_t len = strlen(path);
@@ -108,7 +109,7 @@ static char *path_to_be(const char *path)
     return xprintf("%s/%.*s", strcmp(real, "/") == 0 ? "" : real, (int) (path + len - name), name);
 }
 
-/* Makes nothing: a delta in the base is refused before there is a trace of it there. */
+/* Creates nothing: a delta inside the base is refused before it leaves a trace there. */
 static int find_delta(struct fence *f, const char *path, struct err *err)
 {
     f->delta_path = realpath(path, NULL);
@@ -226,7 +227,7 @@ int fence_new(const struct fence_config *config, struct fence **ret_fence, struc
     f->exec_of = config->exec_of;
     f->cookie = config->cookie;
     init_locks(f);
-    /* Modes come from the kernel with the caller's mask applied; ours must not be applied again. */
+    /* The kernel has already applied the caller's mask to modes; ours must not be applied again. */
     if (!config->is_at_rest) {
         raise_descriptor_limit();
         umask(0);
@@ -345,7 +346,7 @@ int fence_sync(struct fence *f)
     return change_log_sync(f->change_log);
 }
 
-/* Absolute, and no component that is empty, "." or "..". */
+/* Returns true for an absolute path without empty, "." and ".." components. */
 static bool is_clean(const char *path)
 {
     if (strcmp(path, "/") == 0)
@@ -361,7 +362,7 @@ static bool is_clean(const char *path)
     return true;
 }
 
-/* With the gate closed nobody is on the way with an answer that was looked up before. */
+/* While the gate is closed no operation is about to answer from what it looked up before. */
 int fence_base_changed(struct fence *f, const char *const *paths, size_t count)
 {
     struct inval_batch batch = INVAL_BATCH_NONE;

@@ -13,7 +13,7 @@
 #define HANDLES_MIN 64
 #define HANDLES_MAX 4096
 
-/* Half of what the process may open: the rest is for operations under way and for the process's other business. */
+/* Half of the descriptors that the process may open: the rest is for operations under way and for other purposes. */
 void handles_init(struct handles *handles)
 {
     struct rlimit limit;
@@ -45,7 +45,7 @@ static void list_add(struct handles *hs, struct handle *h)
     hs->newest = h;
 }
 
-/* Takes it from its inode. True when it was the last who knew it: the caller frees it after unlocking. */
+/* Detaches it from its inode. Returns true if nothing else uses it: the caller frees it after unlocking. */
 static bool handle_detach(struct handles *hs, struct handle *h)
 {
     if (h->inode) {
@@ -67,7 +67,7 @@ static void handle_free(struct handle *h)
     free(h);
 }
 
-/* Up to `most` unused ones, oldest first, chained by `older`. */
+/* Detaches up to `most` unused handles, oldest first, linked by `older`. */
 static struct handle *take_unused(struct handles *hs, size_t most)
 {
     struct handle *taken = NULL;

@@ -1,9 +1,10 @@
 /*
- * Open backing files. Opens and closes never reach us (see reply.c), so descriptors belong to inodes, not to clients: at most
- * one per inode and layer, shared, kept in a cache of bounded size.
+ * Open backing files. The kernel opens and closes files without telling us (see reply.c), so descriptors belong to inodes and
+ * not to clients: at most one per inode and layer, shared, in a cache of bounded size.
  *
- * A regular file's is O_RDONLY in the base and O_RDWR in the delta; a directory's is for *at() calls, and in the delta good
- * for fsync and fchmod. Nothing else is ever opened: a FIFO would wait, a device would act.
+ * A regular file is opened O_RDONLY in the base and O_RDWR in the delta. A directory's descriptor is for *at() calls; in the
+ * delta it also works for fsync and fchmod. Nothing else is ever opened: opening a FIFO would block, opening a device would
+ * have effects.
  */
 #pragma once
 
@@ -12,26 +13,26 @@
 void handles_init(struct handles *handles);
 void handles_done(struct handles *handles);
 
-/* A counted reference; the descriptor stays open until handle_put(), whatever happens to the name. Must not be called while
- * holding a dir stripe. */
+/* Returns a counted reference; the descriptor stays open until handle_put(), whatever happens to the name. Must not be called
+ * while holding a dir stripe. */
 int handle_get(struct fence *f, struct inode *inode, enum layer_kind layer, struct handle **ret_handle);
 void handle_put(struct fence *f, struct handle *handle); /* NULL is fine */
 
-/* The same, but NULL where it would have to be opened first. */
+/* The same, but returns NULL if the file is not open. */
 struct handle *handle_get_cached(struct fence *f, struct inode *inode, enum layer_kind layer);
 
-/* Makes an open descriptor the inode's; when there is one already, that one stays and `fd` is closed. */
+/* Makes `take_fd` the inode's descriptor. If there is one already, that one stays and `take_fd` is closed. */
 struct handle *handle_take(struct fence *f, struct inode *inode, enum layer_kind layer, int take_fd);
 
-/* Keeps the inode's handle of that layer for good. False when there is none cached. */
+/* Keeps the inode's handle of that layer open for good. Returns false if there is none. */
 bool handle_pin(struct fence *f, struct inode *inode, enum layer_kind layer);
 
-/* Out of the cache: the next user opens again. */
+/* Removes the handle from the cache: the next user opens the file again. */
 void handle_evict(struct fence *f, struct inode *inode, enum layer_kind layer);
 void handle_evict_all(struct fence *f, struct inode *inode);
 
-/* One that is cached is opened again by name. */
+/* Replaces a cached handle by one that is opened by name. */
 void handle_reopen(struct fence *f, struct inode *inode, enum layer_kind layer);
 
-/* Closes what nobody uses, all of it. */
+/* Closes all handles that are not in use. */
 void handles_trim(struct fence *f);

@@ -10,7 +10,7 @@
 #include "fence/remove.h"
 
 struct hidden_child {
-    struct inode *dir, *inode; /* a reference of ours to each; inode NULL while not loaded */
+    struct inode *dir, *inode; /* a reference of ours to each; inode NULL if not loaded */
     char *name;                /* owned */
 };
 
@@ -57,7 +57,7 @@ static void on_name(struct fence *f, struct entry *e, void *cookie)
         inode_ref(e->inode);
 }
 
-/* Who has it open keeps it, and its bytes with it. */
+/* An open file is kept, and so are its bytes. */
 static bool keep_if_open(struct fence *f, struct inode *inode, int dirfd, const char *name)
 {
     return inode && S_ISREG(atomic_load(&inode->mode)) && remove_keep_content(f, inode, dirfd, name) == 0;

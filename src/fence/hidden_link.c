@@ -12,8 +12,8 @@
 #include "fence/inode.h"
 #include "fence/notify.h"
 
-/* A file with several names, as the walk found it. Those that are not hidden are kept too: one that is not among them, or has another ctime, got
- * a name since. */
+/* A file with several names, as the walk found it. Files that are not hidden are recorded too: one that is not among them, or
+ * has another ctime, got a name since. */
 struct linked_file {
     dev_t dev;
     ino_t ino; /* 0: free */
@@ -29,9 +29,9 @@ struct hidden_links {
     size_t cap;
     _Atomic bool any_hidden;
     _Atomic uint64_t walks;
-    bool is_notifying, notifies_again; /* the thread is at work; something came up meanwhile */
-    bool has_teller;                   /* it was started and not joined; guarded by lock, too */
-    pthread_t teller;
+    bool is_notifying, notifies_again; /* the thread runs; it must run again */
+    bool has_notifier;                 /* it was started and not joined; guarded by lock */
+    pthread_t notifier;
 };
 
 struct hidden_links *hidden_links_new(struct fence *f)
@@ -47,8 +47,8 @@ void hidden_links_free(struct hidden_links *links)
 {
     if (!links)
         return;
-    if (links->has_teller)
-        pthread_join(links->teller, NULL);
+    if (links->has_notifier)
+        pthread_join(links->notifier, NULL);
     pthread_mutex_destroy(&links->lock);
     free(links->files);
     free(links);
@@ -74,7 +74,7 @@ static struct linked_file *linked_slot(struct linked_file *files, size_t cap, de
     return &files[i];
 }
 
-/* [links->lock] NULL: it was not there. */
+/* [links->lock] Returns NULL if the walk did not find it. */
 static const struct linked_file *linked_find(const struct hidden_links *links, dev_t dev, ino_t ino)
 {
     const struct linked_file *file = links->cap ? linked_slot(links->files, links->cap, dev, ino) : NULL;
@@ -82,7 +82,7 @@ static const struct linked_file *linked_find(const struct hidden_links *links, d
     return file && file->ino ? file : NULL;
 }
 
-/* ---- telling ---- */
+/* ---- notifying the kernel ---- */
 
 struct loaded_dirs {
     struct inode **items; /* owned references */
@@ -118,7 +118,8 @@ static void hidden_links_notify_once(struct fence *f)
     free(dirs.items);
 }
 
-/* A thread of its own, for no worker may wait for the kernel to forget a listing: who holds the directory may be waiting for that worker. */
+/* Runs in a thread of its own. A worker must not wait for the kernel to drop a listing: the process that has the directory
+ * locked may be waiting for that worker. */
 static void *hidden_links_notify(void *arg)
 {
     struct hidden_links *links = arg;
@@ -141,17 +142,17 @@ static void hidden_links_start_notifying(struct hidden_links *links)
         links->notifies_again = true;
         return;
     }
-    if (links->has_teller)
-        pthread_join(links->teller, NULL); /* it has nothing left to do */
-    links->has_teller = links->is_notifying = pthread_create(&links->teller, NULL, hidden_links_notify, links) == 0;
+    if (links->has_notifier)
+        pthread_join(links->notifier, NULL); /* it is about to end */
+    links->has_notifier = links->is_notifying = pthread_create(&links->notifier, NULL, hidden_links_notify, links) == 0;
 }
 
-/* ---- collecting ---- */
+/* ---- walking the base ---- */
 
 struct link_collection {
     struct fence *f;
     struct match_state *matches[FILE_WALK_DEPTH_MAX + 2]; /* owned; by depth, [0] is the root */
-    struct linked_file *files;                            /* owned until it is handed over */
+    struct linked_file *files;                            /* owned */
     size_t cap, count;
     bool any_hidden;
 };
@@ -174,14 +175,14 @@ static void link_collection_add(struct link_collection *c, const struct stat *st
     slot = linked_slot(c->files, c->cap, st->st_dev, st->st_ino);
     c->count += !slot->ino;
     c->any_hidden |= is_hidden;
-    /* The first look counts: a name that comes while we walk changes the time, and we walk again. */
+    /* The first stat counts: a name that comes during the walk changes the ctime, which causes another walk. */
     if (slot->ino)
         slot->is_hidden |= is_hidden;
     else
         *slot = (struct linked_file){ st->st_dev, st->st_ino, changed_ns_of(st), is_hidden };
 }
 
-/* A directory that we may not read is one of which nobody gets anything through us. */
+/* A directory that we may not read shows nothing through us. */
 static int link_collection_on_entry(const struct file_entry *entry, void *cookie)
 {
     struct link_collection *c = cookie;
@@ -220,7 +221,7 @@ static int hidden_links_collect(struct hidden_links *links)
     return 0;
 }
 
-/* ---- asking ---- */
+/* ---- checks ---- */
 
 int hidden_link_check(struct fence *f, const struct stat *st)
 {

@@ -8,36 +8,37 @@
 #include "fence/map_log.h"
 
 #define NAME "numbers"
-#define INO_COUNTER 1 /* as a key: how many numbers were made before this file was written */
+#define INO_COUNTER 1 /* as the key: how many numbers had been made when this file was written */
 #define VOID_MAX 1024
 #define LONG_FROM                                                                                                              \
     262144 /* pairs, 4 MiB: a log that has grown to this, and to GROWTH times what held last time, is written anew */
 #define GROWTH 3
 
 /*
- * A log of pairs. A name is told by the number that would follow from it, which is made of its directory's number and its text: so
- * nothing has to be written about what is below a directory that moves. Later pairs count.
+ * A log of pairs; later ones override earlier ones. The key is the number that would follow from the name, made of its
+ * directory's number and its text, so nothing needs to be written about what is below a directory that moves.
  *
- * Nobody waits for a disk here, but for the one who writes a long log anew. A pair is written after its change and before the answer to
- * it, so killing the process loses none that anybody saw. Where one is missing (a crash between the two, a full disk) the number follows
- * from the path, unless another file has that: it took it along when it was renamed away from there. Then it is a new one.
+ * Nothing waits for the disk here, except the thread that rewrites a long log. A pair is written after its change and before
+ * the answer to the caller, so killing the process loses none that a process saw. If one is missing (a crash between the two, a
+ * full disk) the number follows from the path, unless another file has that number because it was renamed away from there. Then
+ * it gets a new one.
  *
- * The counter behind new numbers goes on from mount to mount: each new number is a pair, so the pairs bound it.
+ * The counter for new numbers continues from mount to mount: each new number is a pair, so the number of pairs bounds it.
  */
-enum { KEY, INO, WORDS }; /* of a pair; INO is 0 where there is nothing */
+enum { KEY, INO, WORDS }; /* of a pair; INO is 0 if there is nothing */
 
 struct ino_map {
     pthread_mutex_t lock; /* guards the rest */
-    uint64_t ino_counter; /* how many numbers were made before the log was written */
-    uint64_t long_from;   /* with how many pairs it is written anew, at the least; */
-    uint64_t long_at;     /* and next. Not while the tree is loaded: what was read is needed until then */
-    struct map_log pairs; /* its table, and what follows, is for loading, and with f->syncs_out stays */
-    struct map_log taken; /* a table of the numbers in it */
+    uint64_t ino_counter; /* numbers made before the log was written */
+    uint64_t long_from;   /* the smallest number of pairs at which it is rewritten, */
+    uint64_t long_at;     /* and the next one. Never while the tree is loaded, which needs what was read */
+    struct map_log pairs; /* its table, and what follows, is for loading, and remains with f->syncs_out */
+    struct map_log taken; /* a table of all numbers in it */
     bool stays;
-    struct buf kept; /* pairs that hold */
+    struct buf kept; /* valid pairs */
 };
 
-/* One that was given up stays for a while: who would have it by its name gets another, which does no harm. */
+/* Numbers that were given up remain for a while: a file whose name leads to one gets another, which does no harm. */
 static void find_taken(struct ino_map *n)
 {
     const uint64_t *pair;
@@ -58,7 +59,7 @@ static void ino_map_put(struct ino_map *n, const uint64_t *pair)
         map_log_put(&n->taken, &pair[INO]);
 }
 
-/* The line of BORN is no pair of a name: it leaves the table. */
+/* The line of INO_COUNTER belongs to no name: it leaves the table. */
 static int ino_map_read(struct ino_map *n)
 {
     int r = map_log_read(&n->pairs);
@@ -132,7 +133,7 @@ uint64_t ino_map_find(struct fence *f, const struct inode *dir, const char *name
     return pair[INO];
 }
 
-/* NULL: of what the table holds. */
+/* `kept` NULL: writes what the table holds. */
 static int ino_map_rewrite(struct ino_map *n, uint64_t ino_counter, const struct buf *kept)
 {
     int r = map_log_replace(&n->pairs, (uint64_t[]){ INO_COUNTER, ino_counter }, kept);
@@ -142,7 +143,7 @@ static int ino_map_rewrite(struct ino_map *n, uint64_t ino_counter, const struct
     return r;
 }
 
-/* Where changes are handed over all stays: what is not in the delta is in the base by now, or was, and nobody can tell from a pair. */
+/* With syncs_out all pairs stay: what is not in the delta is, or was, in the base, and a pair does not tell. */
 int ino_map_end_load(struct fence *f)
 {
     struct ino_map *n = f->ino_map;
@@ -159,8 +160,8 @@ int ino_map_end_load(struct fence *f)
     return r;
 }
 
-/* A log that is long by now, while the mount is in use: of each name the last word. Called with the lock; where it cannot be done it is
- * tried again when the log has grown by as much. */
+/* Rewrites a log that has become long while the mount is in use; the last pair of each name remains. If that fails it is tried
+ * again when the log has grown by as much. [lock] */
 static void ino_map_compact(struct ino_map *n)
 {
     uint64_t count = n->pairs.count;
@@ -173,7 +174,7 @@ static void ino_map_compact(struct ino_map *n)
     n->long_at = count * GROWTH > n->long_from ? count * GROWTH : n->long_from;
 }
 
-/* Places are given out in the order in which changes of one name are made; a pair that could not be written stays 0, and counts as a number
+/* Pairs are written in the order of the changes of a name. A pair that could not be written stays 0, and counts as a number
  * that was made. */
 static void ino_map_append(struct fence *f, uint64_t key, uint64_t ino)
 {
@@ -199,7 +200,7 @@ void ino_map_set(struct fence *f, const struct inode *dir, const char *name, uin
     ino_map_append(f, inode_number_of(dir->ino, name, strlen(name)), ino);
 }
 
-/* Of a name that has none, 0. */
+/* Returns 0 for a name without a number. */
 static uint64_t value_of(struct fence *f, uint64_t name, bool *ret_is_taken)
 {
     struct ino_map *n = f->ino_map;
@@ -236,7 +237,7 @@ uint64_t ino_map_base_ino(struct fence *f, const struct inode *dir, const char *
     return ino;
 }
 
-/* In the same log, under what would be the number of a name that no directory can hold. */
+/* In the same log, with the number of a name that no directory can contain as the key. */
 static uint64_t time_key(uint64_t dir_ino)
 {
     return inode_number_of(dir_ino, "/", 1);

@@ -15,25 +15,26 @@
 #include "fence/unwatched.h"
 
 /*
- * Who keeps an inode.
+ * What keeps an inode in memory.
  *
- * The kernel counts its own references (`lookups`): +1 for each entry we hand out, minus what FORGET says. We count ours
- * (`refs`): for the time of an operation that holds one beyond its request, and one for ever on the root. And a directory
- * stays while it has entries. When all three are zero the inode goes. Its entry stays behind when the delta has something
- * under that name (ENTRY_UP, ENTRY_WHITEOUT): entries are our memory of what the delta holds, so that a path never written
- * costs no look at it. Entries that say nothing go with their inode.
+ * The kernel counts its own references (`lookups`): +1 for each entry that we hand out, minus what FORGET says. We count ours
+ * (`refs`): one for each operation that holds the inode beyond its request, and one for ever on the root. A directory also
+ * stays while it has entries. When all three are zero the inode is freed. Its entry remains if the delta has something under
+ * that name (ENTRY_UP, ENTRY_WHITEOUT): entries are our record of what the delta holds, so a path that was never written costs
+ * no look at the delta. Other entries go with their inode.
  *
- * st_ino is `ino`, which is made from the path a file was found under, so that it is the same after a copy-up, after a FORGET
- * and at the next mount, and owes nothing to the numbers of the backing files, which would tell of hidden ones allocated between
- * them. What is created gets a number from a counter: one made from the path could meet that of a file renamed away from there.
- * Where the number is not that of the path, ino_map.c keeps it for the next mount.
- * The node id the kernel uses shows too (name_to_handle_at), so it may be no address of ours: it is `ino`, or the next free one
- * after it where two inodes have the same number (a file of a live base that was replaced while it was open). A hidden directory that is
- * searched when something in it changes loses its name to a new inode (revalidate.c), and which of the two the kernel gets would show: a directory
- * that dies before the kernel has heard of it leaves its node id to the next.
+ * st_ino is `ino`. It is made from the path under which a file was found, so it is the same after a copy-up, after a FORGET and
+ * at the next mount, and is independent of the numbers of the backing files, which would reveal hidden files allocated between
+ * them. What is created gets a number from a counter: one made from the path could equal that of a file that was renamed away
+ * from there. If the number does not follow from the path, ino_map.c records it for the next mount.
  *
- * A file with no name left (INODE_DEAD) may still be open. The kernel says so by not forgetting it. It then keeps the path it
- * had, for rules that are swapped meanwhile, and a pinned handle, because nothing else leads to its content.
+ * The node id that the kernel uses is visible too (name_to_handle_at), so it must not be an address of ours: it is `ino`, or
+ * the next free one after it if two inodes have the same number (a file of a live base that was replaced while it was open). A
+ * hidden directory that is searched when something in it changes loses its name to a new inode (revalidate.c), and which of the
+ * two the kernel gets would show. So a directory that dies before the kernel knows it leaves its node id to the next one.
+ *
+ * A file without a name (INODE_DEAD) may still be open; then the kernel does not forget it. It keeps its last path, for rules
+ * that are swapped meanwhile, and a pinned handle, because nothing else leads to its content.
  */
 
 static uint64_t inode_hash_mix(uint64_t h)
@@ -61,7 +62,7 @@ uint64_t inode_hash(uint64_t seed, const char *bytes, size_t len)
     return inode_hash_mix(h ^ rest);
 }
 
-/* The top bit tells the two kinds of numbers apart. 0 and 1 mean something to others. */
+/* The top bit distinguishes the two kinds of numbers. 0 and 1 have special meanings elsewhere. */
 uint64_t inode_number_of(uint64_t parent_ino, const char *name, size_t len)
 {
     uint64_t ino = inode_hash(parent_ino, name, len) >> 1;
@@ -85,7 +86,7 @@ static void give_back(struct quota *quota, uint64_t bytes)
     quota_add_dead(quota, -(int64_t) bytes);
 }
 
-/* The last who could read a removed file is gone: so are its bytes. */
+/* The last process that could read a removed file is gone, so its bytes are free. */
 static void give_back_dead(struct fence *f, struct inode *inode)
 {
     struct handle *h = handle_get_cached(f, inode, LAYER_DELTA);
@@ -153,7 +154,7 @@ struct inode *inode_new(struct fence *f, mode_t mode, uint64_t ino, unsigned fla
     inode->ino = ino;
     inode->refs = 1;
     atomic_init(&inode->flags, (uint16_t) flags);
-    /* sgid is shown of directories that got it in the sandbox. */
+    /* sgid is shown for directories of the delta only. */
     atomic_init(&inode->mode, (uint16_t) (mode & (S_IFMT | (S_ISDIR(mode) && (flags & INODE_UP) ? 03777 : 01777))));
     if (S_ISDIR(mode)) {
         inode->dir = xnew(struct dir);
@@ -229,7 +230,8 @@ static void add_node(struct fence *f, struct inode *inode)
     f->inode_count++;
 }
 
-/* Closes the gap, so that no search ends early: what follows moves up unless it is nearer to its own place there. */
+/* Closes the gap, so that no search ends early: later inodes move up unless they are nearer to their own slot where they
+ * are. */
 static void remove_node(struct fence *f, const struct inode *inode)
 {
     size_t mask = f->node_cap - 1, gap = node_slot(f, inode->node);
@@ -269,13 +271,14 @@ void inode_looked_up(struct fence *f, struct inode *inode)
     inode->lookups++;
 }
 
-/* A directory of the delta whose ctime is nowhere else: see attr_touch_dir_ctime(). The delta's quota limits how many there are. */
+/* Returns true for a directory of the delta whose ctime is stored nowhere else: see attr_touch_dir_ctime(). The quota limits
+ * how many there are. */
 static bool keeps_ctime(const struct inode *inode)
 {
     return inode_has(inode, INODE_UP) && !inode_has(inode, INODE_DEAD) && inode->dir->ctime_ns > inode->dir->mtime_ns;
 }
 
-/* Puts an inode that nobody needs on the list of the doomed and, with it, entries and directories only it kept. */
+/* Queues an inode that nothing needs for destruction and, with it, entries and directories that only it kept. */
 void inode_release(struct fence *f, struct inode *inode)
 {
     while (inode && inode->lookups == 0 && inode->refs == 0 && !inode_has(inode, INODE_FREED | INODE_LINKED)) {
@@ -440,7 +443,7 @@ void tree_purge_below(struct fence *f, struct inode *dir)
     inode_unref_locked(f, dir);
 }
 
-/* Its own reference keeps the inode from taking the entry with it. */
+/* The reference keeps the inode from freeing the entry. */
 void tree_detach(struct fence *f, struct entry *e)
 {
     struct inode *inode = e->inode;
@@ -468,7 +471,7 @@ static void tree_free_below(struct fence *f, struct inode *inode)
                 tree_free_below(f, child);
                 inode_destroy(f, child);
             } else if (child) {
-                /* One of several names: the last of them frees it. */
+                /* One of several names: the last of them frees the inode. */
                 struct entry **at = &child->names;
                 while (*at != e)
                     at = &(*at)->name_next;
@@ -482,7 +485,7 @@ static void tree_free_below(struct fence *f, struct inode *inode)
         dir->entry_count = 0;
 }
 
-/* Everything goes, referenced or not: no request is under way any more. */
+/* Frees everything, referenced or not: no request is under way any more. */
 void tree_done(struct fence *f)
 {
     if (!f->root)

@@ -27,7 +27,7 @@ void inval_batch_add_pages(struct fence *f, struct inval_batch *batch, struct in
     batch->inodes[batch->inode_count++] = take_ref(f, inode);
 }
 
-/* A directory whose names are told one by one comes again and again. */
+/* Consecutive names of one directory need only one entry. */
 void inval_batch_add_listing(struct fence *f, struct inval_batch *batch, struct inode *dir)
 {
     if (batch->dir_count > 0 && batch->dirs[batch->dir_count - 1] == dir)
@@ -36,8 +36,8 @@ void inval_batch_add_listing(struct fence *f, struct inval_batch *batch, struct 
     batch->dirs[batch->dir_count++] = take_ref(f, dir);
 }
 
-/* Before Linux 6.16 names cannot be renewed all at once. What was remembered as absent is not known to us; what is there now is. */
-static void expire_what_is_there(struct fence *f, struct inode *dir)
+/* Before Linux 6.16 names cannot be expired all at once. We do not know which absent names are cached; existing ones we do. */
+static void expire_listed_names(struct fence *f, struct inode *dir)
 {
     struct dir_listing *listing;
     int r;
@@ -68,12 +68,12 @@ void inval_batch_discard(struct fence *f, struct inval_batch *batch)
     *batch = INVAL_BATCH_NONE;
 }
 
-/* Names first, because a name decides who gets to an inode at all; last what waits for clients. */
+/* Names first, because a name decides which inode is reached; last what waits for clients. */
 void inval_batch_send(struct fence *f, struct inval_batch *batch, bool and_waits)
 {
     if (batch->is_wide && notify_all_names(f) < 0) {
         for (size_t i = 0; i < batch->dir_count; i++)
-            expire_what_is_there(f, batch->dirs[i]);
+            expire_listed_names(f, batch->dirs[i]);
     }
     for (size_t i = 0; i < batch->name_count; i++)
         notify_entry(f, batch->names[i].dir, batch->names[i].name, batch->names[i].only_expires);

@@ -6,11 +6,11 @@
 #include "fence/inode.h"
 #include "fence/notify.h"
 
-#define QUEUE_MAX 1024 /* beyond that the oldest wait is over soon anyway: the same inode would be queued again */
+#define QUEUE_MAX 1024 /* beyond that requests are dropped: the same inodes will be queued again */
 
 struct inval_request {
     struct inode *inode; /* owned reference */
-    invalidated_fn fn;   /* NULL: nobody waits */
+    invalidated_fn fn;   /* NULL: nothing waits for it */
     void *cookie;
 };
 
@@ -34,7 +34,7 @@ struct invalidator *invalidator_new(struct fence *f)
     return in;
 }
 
-/* What was seen may be another again meanwhile: then it stays stale. */
+/* If the base file has changed again meanwhile, the inode stays stale. */
 void invalidate_now(struct fence *f, struct inode *inode)
 {
     uint64_t base_stamp = atomic_load(&inode->base_stamp);

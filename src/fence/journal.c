@@ -96,7 +96,7 @@ int journal_begin(struct fence *f, const struct intent *intent)
     return r;
 }
 
-/* If it can't be emptied the intent is repeated at the next mount, where it finds nothing left to do. */
+/* If it cannot be emptied, the next mount repeats the intent and finds nothing left to do. */
 void journal_end(struct fence *f)
 {
     fault("journal-done");
@@ -116,7 +116,7 @@ static int clear_target(struct fence *f, int dirfd, const char *name)
     return 0;
 }
 
-/* `from` gone means that the move itself was done. */
+/* If `from` is gone, the move itself was done. */
 int journal_perform(struct fence *f, const struct intent *intent)
 {
     const char *from_name, *to_name;
@@ -130,7 +130,7 @@ int journal_perform(struct fence *f, const struct intent *intent)
     if (r != 0)
         return r;
     moved = fstatat(from, from_name, &st, AT_SYMLINK_NOFOLLOW) < 0;
-    /* The marker first: it is the step that may find no room, and it can be taken back. */
+    /* The marker first: it is the step that may find no space, and it can be undone. */
     if (intent->whiteout_from)
         r = whiteout_create(f, from, from_name);
     fault("rename-whiteout");
@@ -154,7 +154,7 @@ int journal_replay(struct fence *f)
 
     if (r < 0 || bytes.len == 0)
         return r;
-    /* Torn: it was never acted upon. */
+    /* An incomplete intent was never acted upon. */
     if (intent_parse(bytes.data, bytes.len, &intent) == 0)
         r = journal_perform(f, &intent);
     if (r == 0)

@@ -44,7 +44,7 @@ void dir_unlock_two(struct fence *f, const struct inode *a, const struct inode *
         dir_unlock(f, b);
 }
 
-/* The name may have become an alias since it was looked up: it is checked when the file is open. */
+/* The name may have become an alias since it was looked up, so it is checked once the file is open. */
 static int keep_checked(int fd, int r)
 {
     if (r == 0)
@@ -53,8 +53,8 @@ static int keep_checked(int fd, int r)
     return r;
 }
 
-/* A name of the base may have been exchanged for something else since we looked (live bases): what is opened must be a file
- * or a directory, and opening must not wait (O_NONBLOCK) nor make a terminal ours (O_NOCTTY). */
+/* A name of a live base may lead to something else since we looked: what is opened must be a regular file, and opening must not
+ * block (O_NONBLOCK) nor make a terminal ours (O_NOCTTY). */
 static int open_base_file(struct fence *f, int dirfd, const char *name)
 {
     int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
@@ -101,7 +101,7 @@ void layer_orphan_name(const struct inode *inode, char out[32])
     snprintf(out, 32, "orphan-%016" PRIx64, inode->node);
 }
 
-/* In the delta a name may be moved while we are on the way to it: look again under the directory's lock. */
+/* A name in the delta may be moved before we open it: checks again under the directory's lock. */
 static int open_in_delta(struct fence *f, struct inode *inode)
 {
     for (;;) {

@@ -73,7 +73,7 @@ bool map_log_append(struct map_log *l, const uint64_t *line)
     return true;
 }
 
-static int write_held(const struct map_log *l, int fd)
+static int map_log_write_table(const struct map_log *l, int fd)
 {
     uint64_t some[BLOCK_LINES * MAP_LOG_WORDS_MAX];
     const uint64_t *line = NULL;
@@ -98,7 +98,7 @@ int map_log_replace(struct map_log *l, const uint64_t *first, const struct buf *
     if (r == 0 && first)
         r = fd_write_full(file.fd, first, line_bytes(l));
     if (r == 0)
-        r = lines ? fd_write_full(file.fd, lines->data, lines->len) : write_held(l, file.fd);
+        r = lines ? fd_write_full(file.fd, lines->data, lines->len) : map_log_write_table(l, file.fd);
     fault(moment);
     if (r == 0)
         r = file_replace_commit_opened(&file, l->fd);
@@ -115,7 +115,7 @@ static bool line_has_value(const struct map_log *l, const uint64_t *line)
     return line[0] && line[l->void_at] != l->void_word;
 }
 
-/* Mixed: some keys are hashes, others follow upon each other. */
+/* The key is mixed because some keys are hashes and others consecutive. */
 static uint64_t *slot_of(const struct map_log *l, uint64_t key)
 {
     size_t i = (key * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (l->cap - 1);
@@ -125,8 +125,8 @@ static uint64_t *slot_of(const struct map_log *l, uint64_t key)
     return &l->slots[i * l->words];
 }
 
-/* What is void is left out, so the table is as large as what holds, not as what ever was. */
-static void make_room(struct map_log *l)
+/* Void lines are dropped, so the table grows with what is valid and not with what ever was. */
+static void map_log_grow_table(struct map_log *l)
 {
     struct map_log old = *l;
     const uint64_t *line;
@@ -146,7 +146,7 @@ bool map_log_put(struct map_log *l, const uint64_t *line)
     uint64_t *slot;
 
     if (l->used * 2 >= l->cap)
-        make_room(l);
+        map_log_grow_table(l);
     slot = slot_of(l, line[0]);
     if (memcmp(slot, line, line_bytes(l)) == 0)
         return false;

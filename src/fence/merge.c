@@ -55,7 +55,7 @@ static int cmp_listed(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-/* Names whose hashes meet (which takes an effort) stand one after the other; only names that are shown count. */
+/* Names with equal hashes (which takes an effort) get consecutive cookies; only visible names count. */
 void dir_listing_sort(struct dir_listing *listing)
 {
     uint64_t last = COOKIE_DOTDOT;
@@ -69,7 +69,7 @@ void dir_listing_sort(struct dir_listing *listing)
     }
 }
 
-/* The kernel's own record; glibc's readdir() adds nothing but an allocation. */
+/* The kernel's own record: glibc's readdir() only adds an allocation. */
 struct linux_dirent64 {
     uint64_t d_ino;
     int64_t d_off;
@@ -136,7 +136,7 @@ static int each_in_base(struct fence *f, struct inode *dir, merge_fn fn, void *c
     return merge_each_base(f, dir, on_base_name, &u);
 }
 
-/* The delta's names are in memory; they are copied because `fn` may want the lock. */
+/* The delta's names are in memory. They are copied because `fn` may take the lock. */
 static int each_in_delta(struct fence *f, struct inode *dir, merge_fn fn, void *cookie)
 {
     autodone(buf) struct buf names = BUF_EMPTY;
@@ -179,7 +179,7 @@ struct lister {
     size_t cap;
 };
 
-/* A hidden directory is listed when it is a passage. Where no rule can show anything below it the layers are not asked. */
+/* A hidden directory is listed if it is a passage. If no rule can show anything below it, the layers are not searched. */
 static bool lister_shows(struct lister *l, const char *name, uint8_t type)
 {
     autoptr(match_state) match = ruleset_step(l->f->rules, l->match, name, strlen(name));
@@ -206,7 +206,7 @@ static int on_name(const char *name, uint8_t type, void *cookie)
     if (!listing)
         return 1;
     vec_room(&listing->items, &l->cap, listing->count);
-    /* The arena may move while it grows: pointers are set at the end. */
+    /* The buffer may move while it grows, so pointers are set at the end. */
     listing->items[listing->count++] = (struct dir_listing_item){
         .cookie = inode_number_of(4, name, len),
         .ino = ino_map_base_ino(l->f, l->dir, name, false),
@@ -231,7 +231,7 @@ bool merge_shows_any(struct fence *f, struct inode *dir)
     return run_lister(f, dir, NULL) == 1;
 }
 
-/* Numbers of entries in memory differ from the usual: created or renamed ones. */
+/* Created and renamed entries have inode numbers that do not follow from their name. */
 static void set_numbers(struct inode *dir, struct dir_listing *listing)
 {
     for (size_t i = 0; i < listing->count; i++) {

@@ -1,8 +1,8 @@
 /*
- * What a directory shows: the names of both layers that the rules let through, each with a position of its own.
+ * What a directory shows: the names of both layers that the rules let through, each with a position.
  *
- * A listing is a snapshot, immutable and refcounted. Positions (cookies) come from names, never from how many there are or
- * where they lie, so a hidden name between two others leaves no trace, and reading goes on after any change.
+ * A listing is a snapshot, immutable and refcounted. Positions (cookies) are made from names, never from their number or order,
+ * so a hidden name between two others leaves no trace, and reading can continue after any change.
  */
 #pragma once
 
@@ -20,10 +20,10 @@ struct dir_listing_item {
 
 struct dir_listing {
     _Atomic uint32_t refs;
-    uint64_t version; /* of the directory when it was taken */
+    uint64_t version; /* the directory's version when it was built */
     size_t count;
     struct dir_listing_item *items;
-    struct buf names; /* where the names lie */
+    struct buf names; /* the text of the names */
 };
 
 struct dir_listing *dir_listing_ref(struct dir_listing *listing);
@@ -32,18 +32,19 @@ void dir_listing_unref(struct dir_listing *listing);
 /* Index of the first item after `cookie`. */
 size_t dir_listing_after(const struct dir_listing *listing, uint64_t cookie);
 
-/* The directory's listing. `may_be_old`: any recent one will do, as for reading on in the middle. */
+/* Returns the directory's listing. `may_be_old`: any recent one will do, to continue reading. */
 int merge_list(struct fence *f, struct inode *dir, bool may_be_old, struct dir_listing **ret_listing);
 
-/* Whether it would list anything at all. */
+/* Returns true if the listing is not empty. */
 bool merge_shows_any(struct fence *f, struct inode *dir);
 
-/* Every name of either layer, hidden ones too, deleted ones and markers not. A nonzero answer of `fn` ends it. */
+/* Calls `fn` for every name of either layer, hidden ones too, without deleted ones and markers. A nonzero result of `fn` ends
+ * the walk. */
 typedef int (*merge_fn)(const char *name, uint8_t type, void *cookie);
 int merge_each(struct fence *f, struct inode *dir, merge_fn fn, void *cookie);
 
-/* Every name of the base's directory, whatever the delta says of it. */
+/* Calls `fn` for every name in the base's directory, whatever the delta says of it. */
 int merge_each_base(struct fence *f, struct inode *dir, merge_fn fn, void *cookie);
 
-/* For the tests: gives positions to items sorted by hash. */
+/* Sorts the items and makes their cookies unique; here for tests. */
 void dir_listing_sort(struct dir_listing *listing);

@@ -14,7 +14,7 @@
 #include "fence/passthrough.h"
 #include "fence/session.h"
 
-/* One inside another would have the fence call itself, or show its own delta. */
+/* If one were inside another, the fence would call itself or show its own delta. */
 static int check_apart(const char *a, const char *a_is, const char *b, const char *b_is, struct err *err)
 {
     if (path_is_beneath(a, b) || path_is_beneath(b, a))
@@ -36,9 +36,9 @@ static int check_mount_point(struct fence *f, const char *path, struct err *err)
 }
 
 /*
- * The kernel makes up the root by itself, without permissions, and asks for its attributes before it uses them; but an answer that
- * crosses an invalidation on its way (a live base) it throws away, and refuses whoever waited for it. So it begins with what the
- * answer would say to the sandbox's user, for everybody: only the type and these bits can be given.
+ * The kernel creates the root inode without permissions and asks for its attributes before it uses them. But it discards an
+ * answer that crosses an invalidation (live base), and then refuses the process that waited for it. So the root starts with the
+ * mode that the answer would give to the sandbox's user, for everybody: only the type and these bits can be given.
  */
 static mode_t root_mode(struct fence *f)
 {
@@ -79,9 +79,9 @@ int mount_make(struct fence *f, const char *mount_point, struct err *err)
     return r < 0 ? err_errno(err, r, "the passthrough data path is not possible here (it needs Linux 6.9 and root)") : 0;
 }
 
-/* Detached even when someone is in it: they get ENOTCONN. By force where that is permitted, at once: nobody serves any more, and a
- * thread that tells the kernel something may be waiting for a client that waits for us. What was unmounted from outside is not ours to
- * unmount again: it might be another's by now. */
+/* Detaches even if the mount is in use: users get ENOTCONN. By force where permitted, because nothing is served any more and a
+ * thread that notifies the kernel may be waiting for a client that waits for us. A mount that was unmounted from outside is not
+ * unmounted again: the mount point may belong to another by now. */
 void mount_end(struct fence *f)
 {
     if (!f->mount_point)

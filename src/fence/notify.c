@@ -32,7 +32,7 @@ int notify_entry(struct fence *f, struct inode *dir, const char *name, bool only
                         (struct iovec[]){ { &out, sizeof(out) }, { (void *) (uintptr_t) name, out.namelen + 1 } }, 2);
 }
 
-static int forget_inode(struct fence *f, struct inode *inode, int64_t offset)
+static int notify_inode(struct fence *f, struct inode *inode, int64_t offset)
 {
     struct fuse_notify_inval_inode_out out = { .ino = reply_node_of(f, inode), .off = offset };
 
@@ -41,19 +41,19 @@ static int forget_inode(struct fence *f, struct inode *inode, int64_t offset)
 
 int notify_pages(struct fence *f, struct inode *inode)
 {
-    return forget_inode(f, inode, 0);
+    return notify_inode(f, inode, 0);
 }
 
-/* The kernel lists a directory with its lock held shared, and puts an answer into its cache before it lets go; for taking a name out
- * it wants the lock for itself. There is none called ".". */
+/* The kernel holds a directory's lock shared while it lists it and caches the answer, and takes it exclusively to drop a name.
+ * So dropping "." , which no directory contains, waits for answers under way. */
 int notify_listing(struct fence *f, struct inode *dir)
 {
     notify_entry(f, dir, ".", true);
     return notify_pages(f, dir);
 }
 
-/* Every name the kernel remembers is asked for again at its next use, negative ones too; nothing is dropped, so a process that
- * stands in a directory stays there. */
+/* The kernel looks up every cached name again at its next use, negative ones too. It drops nothing, so a process in a directory
+ * stays there. */
 int notify_all_names(struct fence *f)
 {
     enum { NOTIFY_INC_EPOCH = 8 };

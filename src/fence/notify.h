@@ -1,6 +1,6 @@
 /*
- * Messages to the kernel that are no replies: it is to forget something. -ENOENT: it had nothing of the kind cached. Never from a
- * worker and never with the gate held (see invalidate.h).
+ * Notifications that make the kernel drop cached state. -ENOENT: it had none. Never call them from a worker or with the gate
+ * held (see invalidate.h).
  */
 #pragma once
 
@@ -8,5 +8,5 @@
 
 int notify_entry(struct fence *f, struct inode *dir, const char *name, bool only_expire);
 int notify_pages(struct fence *f, struct inode *inode); /* and attributes */
-int notify_listing(struct fence *f, struct inode *dir); /* the same, also of answers that are on their way: waits for them */
+int notify_listing(struct fence *f, struct inode *dir); /* the same, also for answers that are under way: waits for them */
 int notify_all_names(struct fence *f);                  /* -EINVAL before Linux 6.16 */

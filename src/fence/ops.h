@@ -1,6 +1,6 @@
 /*
- * The operations' bodies. Each begins with a guard, does its work, returns 0 (or a count) or -errno, and fills what it was
- * given; none of them replies, so all can be called without a mount. `who` is the process that asked.
+ * The bodies of the operations. Each begins with a guard, does its work, returns 0 (or a count) or -errno, and fills its
+ * outputs. None of them replies, so tests can call them without a mount. `who` is the calling process.
  */
 #pragma once
 
@@ -8,8 +8,8 @@
 
 #include "fence/fence_int.h"
 
-/* Names. A lookup that finds nothing succeeds with answer->inode NULL: the kernel remembers that too. An inode in an answer
- * carries a lookup for the kernel to forget. */
+/* Names. A look-up that finds nothing succeeds with answer->inode NULL, which the kernel caches too. An inode in an answer
+ * carries a reference of the kernel's, which FORGET returns. */
 int op_lookup(struct fence *f, const struct op_caller *who, struct inode *dir, const char *name, struct entry_answer *answer);
 int op_mknod(struct fence *f, const struct op_caller *who, struct inode *dir, const char *name, mode_t mode,
              struct entry_answer *answer);
@@ -25,7 +25,7 @@ int op_rename(struct fence *f, const struct op_caller *who, struct inode *from_d
               const char *to, unsigned flags);
 
 /* Attributes. */
-enum { /* bits of `what` in op_setattr(), numbered as FUSE does */
+enum { /* bits of `what` in op_setattr(), numbered as in FUSE */
        SETATTR_MODE = 1,
        SETATTR_UID = 2,
        SETATTR_GID = 4,
@@ -49,12 +49,13 @@ int op_setxattr(struct fence *f, const struct op_caller *who, struct inode *inod
                 size_t size, int flags);
 int op_removexattr(struct fence *f, const struct op_caller *who, struct inode *inode, const char *name);
 
-/* Content. An open comes here only with the passthrough data path: the id of the backing file, 0 for none, or -errno. */
+/* Content. OPEN arrives only with the passthrough data path. op_open() returns the id of the backing file, 0 for none, or
+ * -errno. */
 int op_open(struct fence *f, const struct op_caller *who, struct inode *inode, int flags);
 void op_release(struct fence *f, struct inode *inode);
 ssize_t op_read(struct fence *f, const struct op_caller *who, struct inode *inode, void *bytes, size_t size, off_t offset);
 
-/* How a write gets its bytes to the descriptor: from memory or through a pipe. */
+/* Writes the bytes to the descriptor, from memory or from another file. */
 typedef ssize_t (*write_fn)(int fd, size_t size, off_t offset, void *cookie);
 ssize_t op_write(struct fence *f, const struct op_caller *who, struct inode *inode, size_t size, off_t offset,
                  write_fn write_to, void *cookie);
@@ -64,8 +65,8 @@ int op_lseek(struct fence *f, const struct op_caller *who, struct inode *inode, 
 ssize_t op_copy_range(struct fence *f, const struct op_caller *who, struct inode *from, off_t from_offset, struct inode *to,
                       off_t to_offset, size_t size);
 
-/* Directories: hands over one entry after the other until `add` says the reply is full (false). With `with_attrs` each comes
- * with an answer whose inode, where there is one, carries a lookup once it was added. */
+/* Directories. op_readdir() calls `add` for one entry after the other until it returns false, when the reply is full. With
+ * `with_attrs` each entry comes with an answer; once added, the inode in it carries a reference of the kernel's. */
 typedef bool (*dir_add_fn)(const char *name, uint64_t ino, uint8_t type, uint64_t cookie, const struct entry_answer *answer,
                            void *user);
 int op_readdir(struct fence *f, const struct op_caller *who, struct inode *dir, uint64_t after, bool with_attrs, dir_add_fn add,

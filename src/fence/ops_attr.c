@@ -73,7 +73,7 @@ int op_statfs(struct fence *f, const struct op_caller *who, struct statvfs *ret_
     return 0;
 }
 
-/* Runs `fn` on the name by which the delta knows the inode, with the name held still. */
+/* Calls `fn` with the name by which the delta knows the inode, while the name cannot change. */
 typedef int (*at_fn)(int dirfd, const char *name, const void *arg);
 
 static int at_delta_name(struct fence *f, struct inode *inode, at_fn fn, const void *arg)
@@ -112,8 +112,8 @@ static bool has_descriptor(const struct inode *inode)
 
 static int set_mode(struct fence *f, struct inode *inode, struct handle *h, mode_t mode)
 {
-    /* suid and sgid are not for the sandbox to give: of files they are ignored, as POSIX allows. On a directory sgid gives nobody any
-     * right, and here not even another group; tools that share a tree set it and look whether it is there. */
+    /* The sandbox may not set suid and sgid: they are ignored for files, as POSIX allows. On a directory sgid gives nobody any
+     * right, and here not even another group; tools that share a tree set it and check for it. */
     mode_t bits = mode & (inode_is_dir(inode) ? 03777 : 01777);
     int r;
 
@@ -185,7 +185,7 @@ static int setattr_apply(struct fence *f, struct inode *inode, const struct stat
     return r;
 }
 
-/* Everything belongs to the sandbox's user and cannot belong to another. */
+/* All files belong to the sandbox's user and cannot belong to another. */
 static bool owner_stays(const struct fence *f, const struct stat *to, int what)
 {
     return (!(what & SETATTR_UID) || to->st_uid == f->uid) && (!(what & SETATTR_GID) || to->st_gid == f->gid);
@@ -259,14 +259,14 @@ int op_readlink(struct fence *f, const struct op_caller *who, struct inode *inod
     return inode_has(inode, INODE_UP) ? at_delta_name(f, inode, readlink_at, &out) : readlink_base(f, inode, out);
 }
 
-/* Asked by the kernel for every program that is started and every file that is listed with details: answered before anything
+/* The kernel asks for every program that starts and every file that is listed with details, so this is checked before anything
  * is opened. */
 static int check_xattr_name(const char *name)
 {
     return xattr_is_shown(name) ? 0 : -EOPNOTSUPP;
 }
 
-/* A directory of the base is held by an O_PATH descriptor, which has no xattrs. */
+/* A directory of the base is open as O_PATH, which gives no xattrs. */
 static int open_for_xattr(struct fence *f, struct inode *inode, struct handle **ret_handle, int *ret_fd)
 {
     enum layer_kind layer = inode_has(inode, INODE_UP) ? LAYER_DELTA : LAYER_BASE;
@@ -321,7 +321,7 @@ ssize_t op_listxattr(struct fence *f, const struct op_caller *who, struct inode 
     return r;
 }
 
-/* A block for attributes counts as one of a file with holes does. */
+/* A block for attributes counts as one that fills a hole. */
 static int put_xattr(struct fence *f, enum policy_op op, struct inode *inode, int fd, const char *name, const void *value,
                      size_t size, int flags)
 {

@@ -11,7 +11,7 @@
 #include "fence/resolve.h"
 #include "fence/unwatched.h"
 
-/* "." and ".." come first and carry no lookup: the kernel does not count them. */
+/* "." and ".." come first and carry no reference: the kernel does not count them. */
 static bool add_dots(struct fence *f, struct inode *dir, uint64_t after, bool with_attrs, dir_add_fn add, void *user)
 {
     struct entry_answer answer = { 0 };
@@ -28,7 +28,7 @@ static bool add_dots(struct fence *f, struct inode *dir, uint64_t after, bool wi
     return after >= COOKIE_DOTDOT || add("..", up, DT_DIR, COOKIE_DOTDOT, with_attrs ? &answer : NULL, user);
 }
 
-/* A name without attributes: the kernel then asks for them if it wants them. */
+/* Adds a name without attributes: the kernel looks it up if it wants them. */
 static bool add_bare(const struct dir_listing_item *item, dir_add_fn add, void *user)
 {
     const struct entry_answer answer = { .st = { .st_ino = item->ino, .st_mode = DTTOIF(item->type) } };
@@ -36,7 +36,7 @@ static bool add_bare(const struct dir_listing_item *item, dir_add_fn add, void *
     return add(item->name, item->ino, item->type, item->cookie, &answer, user);
 }
 
-/* One name with its attributes. 1: added, 0: it is no more, -1: no room. */
+/* Adds a name with its attributes. Returns 1 if added, 0 if it does not exist any more, -1 if the reply is full. */
 static int add_looked_up(struct fence *f, struct inode *dir, struct match_state *at, const struct dir_listing_item *item,
                          dir_add_fn add, void *user)
 {
@@ -48,7 +48,7 @@ static int add_looked_up(struct fence *f, struct inode *dir, struct match_state 
 
     if (resolve_name(f, dir, item->name, match, hidden, &inode, &answer.st) < 0)
         return 0;
-    /* Whose pages are to be dropped first is asked for by name. */
+    /* A stale inode is looked up by name, which first drops its pages. */
     if (inode_has(inode, INODE_STALE)) {
         inode_unref(f, inode);
         return add_bare(item, add, user) ? 1 : -1;
@@ -67,8 +67,8 @@ static int add_looked_up(struct fence *f, struct inode *dir, struct match_state 
     return added ? 1 : -1;
 }
 
-/* Whether the kernel has it, with attributes that nothing but an invalidation changes. A program that has looked at every file, and lists
- * the directories afterwards as git does, would have them all looked up again. */
+/* Returns true if the kernel has the inode, with attributes that only an invalidation changes. Otherwise a program that has
+ * looked at every file, and then lists the directories as git does, would cause all of them to be looked up again. */
 static bool is_known(struct fence *f, const struct inode *dir, const struct dir_listing_item *item)
 {
     const struct entry *e;
@@ -109,7 +109,7 @@ static void add_items(struct fence *f, struct inode *dir, const struct dir_listi
     }
 }
 
-/* When a reader came to the end, a snapshot has done its work: the kernel keeps its own. */
+/* A reader reached the end, so the snapshot has served its purpose: the kernel caches the listing itself. */
 static void release_snapshot(struct fence *f, struct inode *dir)
 {
     struct dir_listing *old;

@@ -26,7 +26,7 @@ static int get_content(struct fence *f, struct inode *inode, struct handle **ret
     for (;;) {
         enum layer_kind layer = inode_has(inode, INODE_UP) ? LAYER_DELTA : LAYER_BASE;
         int r = handle_get(f, inode, layer, ret_handle);
-        /* A copy-up between the two lines above: what was opened is the old content. */
+        /* A copy-up happened between the two lines above: what was opened is the old content. */
         if (r == 0 && layer == LAYER_BASE && inode_has(inode, INODE_UP)) {
             handle_put(f, *ret_handle);
             continue;
@@ -68,7 +68,7 @@ ssize_t op_read(struct fence *f, const struct op_caller *who, struct inode *inod
     return n;
 }
 
-/* What the file counts for when the range has been written or reserved, of which `missing` bytes are not there yet. */
+/* What the file counts for when the range, of which `missing` bytes are not allocated, has been written or reserved. */
 static uint64_t bytes_with(const struct stat *before, uint64_t end, uint64_t missing)
 {
     struct stat st = *before;
@@ -80,10 +80,10 @@ static uint64_t bytes_with(const struct stat *before, uint64_t end, uint64_t mis
 }
 
 /*
- * Room for a range is taken before it is written and set right afterwards by what the file really occupies. Only what is not there yet
- * needs any, and where that is, must be looked for: totals do not tell, since space may be reserved beyond the end. A write at the
- * end, the usual one, is not worth a look, and neither is telling what is reserved from a hole, unless the answer would be no.
- * `end` is that of the file afterwards, at the least.
+ * Space for a range is reserved before it is written and adjusted afterwards to what the file really occupies. Only unallocated
+ * parts need any, and these must be searched for: totals do not tell, since space may be allocated beyond the end. A write at
+ * the end, the usual one, is not worth a search, nor is distinguishing reserved space from a hole, unless the quota would
+ * refuse the write. `end` is the least end of the file afterwards.
  */
 static int reserve_room(struct fence *f, int fd, const struct stat *before, uint64_t offset, uint64_t size, uint64_t end,
                         uint64_t *ret_taken)
@@ -134,7 +134,7 @@ ssize_t op_write(struct fence *f, const struct op_caller *who, struct inode *ino
     struct handle *h;
     ssize_t n = guard_inode(f, POLICY_OP_WRITE, inode, who);
 
-    /* Through a mapping the bytes are in the page cache before we are asked: what was refused must not stay there. */
+    /* A write through a mapping is in the page cache before we are asked: what was refused must not stay there. */
     if (n < 0)
         invalidate_soon(f, inode);
     if (n == 0)
@@ -152,7 +152,7 @@ ssize_t op_write(struct fence *f, const struct op_caller *who, struct inode *ino
     return n;
 }
 
-/* The directory that holds the name, and those above it that are new themselves. */
+/* Syncs the directory that holds the name, and those above it that are new. */
 static int sync_parent(struct fence *f, struct inode *inode)
 {
     struct inode_location where;
@@ -190,7 +190,7 @@ int op_fsync(struct fence *f, const struct op_caller *who, struct inode *inode, 
         return r;
     r = (data_only ? fdatasync(h->fd) : fsync(h->fd)) < 0 ? -errno : 0;
     handle_put(f, h);
-    /* The first time, the name has to last as well. */
+    /* The first time, the name must be durable as well. */
     if (r == 0 && inode_has(inode, INODE_FRESH)) {
         r = sync_parent(f, inode);
         inode_clear(inode, INODE_FRESH);

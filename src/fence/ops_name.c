@@ -19,7 +19,7 @@
 #include "fence/unwatched.h"
 #include "fence/whiteout.h"
 
-/* Our reference becomes the kernel's. */
+/* Turns our reference into one of the kernel's. */
 static void give_to_kernel(struct fence *f, struct inode *inode, struct entry_answer *answer)
 {
     tree_lock(f);
@@ -53,7 +53,7 @@ int op_lookup(struct fence *f, const struct op_caller *who, struct inode *dir, c
         return 0;
     }
     if (r == -EACCES || maybe_passage) {
-        /* Hidden by rule, whether there or not. */
+        /* Hidden by a rule, existing or not. */
         guard_report_denied(f, POLICY_OP_LOOKUP, dir, name, LEVEL_NONE, ENOENT, who);
         answer->entry_timeout_s = TIMEOUT_HIDDEN_S;
         return 0;
@@ -61,15 +61,15 @@ int op_lookup(struct fence *f, const struct op_caller *who, struct inode *dir, c
     return r == -ENOENT ? 0 : r;
 }
 
-/* What a new name needs: a directory in the delta to be made in, locked, and whether a marker has to go. */
+/* A name that is being created: its directory in the delta, locked, and the marker that must be removed. */
 struct creation {
-    struct inode *parent; /* borrowed, as these */
+    struct inode *parent; /* borrowed, as are the next two */
     const char *name;
     struct match_state *match;
-    struct handle *dir; /* owned reference: the parent in the delta */
+    struct handle *dir; /* owned reference; the parent in the delta */
     bool had_marker;
-    struct stat st; /* of what was made */
-    int fd;         /* owned: of a new file; -1: none */
+    struct stat st; /* of what was created */
+    int fd;         /* owned; of a new file; -1: none */
 };
 
 static int creation_begin(struct fence *f, struct inode *dir, const char *name, struct match_state *match, struct creation *b)
@@ -109,7 +109,7 @@ static int creation_begin(struct fence *f, struct inode *dir, const char *name, 
     return 0;
 }
 
-/* The marker's removal is the moment at which the name comes to be. */
+/* Removing the marker is the moment at which the name comes to exist. */
 static int creation_reveal(struct fence *f, const struct creation *b)
 {
     int r = 0;
@@ -134,7 +134,7 @@ static void creation_end(struct fence *f, const struct creation *b, int r)
         quota_release(&f->quota, 0, 1);
 }
 
-/* Puts the new name into the tree. `inode` NULL: a new one; the reference that comes back is ours. */
+/* Adds the new name to the tree. `inode` NULL: makes a new one. The caller owns the reference that is returned. */
 static struct inode *creation_enter(struct fence *f, const struct creation *b, struct inode *inode)
 {
     struct inode *dir = b->parent;
@@ -144,7 +144,7 @@ static struct inode *creation_enter(struct fence *f, const struct creation *b, s
     struct entry *e = entry_find(dir, b->name, len);
     if (!e)
         e = entry_add(f, dir, b->name, len, match_state_ref(b->match), 0);
-    /* What the base had under this name went unnoticed. */
+    /* An inode of the base under this name was not noticed. */
     tree_detach(f, e);
     e->flags = ENTRY_UP;
     e->type = (uint8_t) IFTODT(b->st.st_mode);
@@ -175,7 +175,7 @@ static int creation_stat(struct creation *b)
     return fstatat(b->dir->fd, b->name, &b->st, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
 }
 
-/* The second half, when something new was made, or `r` says why not. */
+/* The second half of a creation; `r` is the result of creating the file. */
 static int creation_finish(struct fence *f, const struct op_caller *who, struct creation *b, int r, struct entry_answer *answer)
 {
     struct inode *inode = NULL;
@@ -196,7 +196,7 @@ static int creation_finish(struct fence *f, const struct op_caller *who, struct 
     return 0;
 }
 
-/* A regular file is opened at once: what creates it writes it. */
+/* A regular file is opened at once: its creator writes it next. */
 static int make_node(struct creation *b, mode_t mode)
 {
     int r = 0;
@@ -230,7 +230,7 @@ int op_mknod(struct fence *f, const struct op_caller *who, struct inode *dir, co
     return r != 0 ? r : creation_finish(f, who, &b, make_node(&b, mode), answer);
 }
 
-/* Where a marker says "deleted" the base may have a directory with things in it: the new one must not show them. */
+/* If a marker deletes the name, the base may have a directory there with files in it, which the new one must not show. */
 static int make_dir(struct fence *f, const struct creation *b, mode_t mode)
 {
     static const char temp[] = "mkdir"; /* one at a time under fence.opaque */
@@ -290,14 +290,14 @@ int op_symlink(struct fence *f, const struct op_caller *who, struct inode *dir, 
     return creation_finish(f, who, &b, r, answer);
 }
 
-/* A link is made from a name of the file just now; should that be moved meanwhile, from the next. */
+/* Links from one of the file's names. */
 static int make_link(struct fence *f, struct inode *inode, const char *name, struct creation *b)
 {
     struct inode_location where;
     struct handle *from;
     int r;
 
-    /* Renames hold fence.moves when they could take the source away between looking and linking. */
+    /* Renames that could move the source between looking and linking hold fence.moves. */
     r = inode_locate(f, inode, &where);
     if (r < 0)
         return -ENOENT;

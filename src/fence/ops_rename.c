@@ -29,10 +29,10 @@
 /*
  * Renaming.
  *
- * Both names need `write`. What is moved must be in the delta, so a file of the base is copied up first. A directory takes all
- * below it to new paths, where other rules may hold: it moves only if everything in it is `write` at the old and at the new
- * path. For one that the base shows through, that may not depend on what is there, because that may be hidden: the rules
- * themselves must permit it throughout, otherwise EXDEV, and tools copy what they can see.
+ * Both names need `write`. What is moved must be in the delta, so a file of the base is copied up first. A directory takes
+ * everything below it to new paths, where other rules may hold: it moves only if everything in it is `write` at the old and at
+ * the new path. For a directory that the base shows through, this must not depend on its content, which may be hidden: the
+ * rules themselves must allow it for all names, otherwise EXDEV, and tools copy what they can see.
  *
  * In the usual case (nothing of the base at the old name, no marker at the new one) this is one rename(2). Otherwise the steps
  * go through the journal.
@@ -41,8 +41,8 @@ struct rename_end {
     struct inode *dir; /* borrowed from the request */
     const char *name;
     struct match_state *match; /* owned */
-    struct inode *inode;       /* owned reference; NULL: nothing there */
-    struct handle *delta;      /* owned reference: the directory in the delta */
+    struct inode *inode;       /* owned reference; NULL: nothing is there */
+    struct handle *delta;      /* owned reference; the directory in the delta */
     bool in_base;              /* the base has the name too */
     struct stat base;          /* then */
     bool base_is_dir;
@@ -50,7 +50,7 @@ struct rename_end {
     bool is_up;
 };
 
-/* What was looked at, so that it can be looked at again. */
+/* Drops the result of a look-up, so that it can be repeated. */
 static void rename_end_forget(struct fence *f, struct rename_end *e)
 {
     inode_unref(f, e->inode);
@@ -93,7 +93,7 @@ static int rename_end_prepare(struct fence *f, struct rename_end *e)
     return r;
 }
 
-/* Is everything below `write` at its path, and would be at the one that begins at `there`? */
+/* Checks that everything below is `write` at its path, and at the path that begins at `there`. */
 struct write_check {
     struct fence *f;
     struct inode *dir;
@@ -129,7 +129,7 @@ static int on_entry(const char *name, uint8_t type, void *cookie)
 
 static int is_write_below(struct write_check *t)
 {
-    /* Moved into one another often enough, directories would get too deep for whoever walks the tree in memory. */
+    /* Repeated moves into one another could make directories too deep for recursion over the tree in memory. */
     if (t->depth > DEPTH_MAX)
         return -ENAMETOOLONG;
     return merge_each(t->f, t->dir, on_entry, t);
@@ -139,14 +139,14 @@ static int check_dir_moves(struct fence *f, struct rename_end *from, struct rena
 {
     struct write_check t = { f, from->inode, from->match, to->match, to->dir->depth + 1U };
 
-    /* Below a directory that nothing of the base shows through there is none that anything shows through. */
+    /* Below a directory that shows nothing of the base no directory shows anything of it. */
     if (inode_has(from->inode, INODE_BASE) &&
         (!ruleset_writes_all_below(f->rules, from->match) || !ruleset_writes_all_below(f->rules, to->match)))
         return -EXDEV;
     return is_write_below(&t);
 }
 
-/* After this the delta has all of it. */
+/* Copies the source up, so that the delta has all of it. */
 static int copy_up_source(struct fence *f, struct rename_end *from, struct rename_end *to)
 {
     int r;
@@ -156,7 +156,7 @@ static int copy_up_source(struct fence *f, struct rename_end *from, struct renam
     r = check_dir_moves(f, from, to);
     if (r == 0)
         r = copyup_tree(f, from->inode);
-    /* What moves in front of a directory of the base must not let it shine through. */
+    /* What covers a directory of the base must not merge with it. */
     if (r == 0 && to->base_is_dir) {
         struct handle *h;
         r = handle_get(f, from->inode, LAYER_DELTA, &h);
@@ -209,7 +209,7 @@ static void update_match_of(struct fence *f, struct entry *e, void *cookie)
     entry_update_match(f, e);
 }
 
-/* The entry gets its new place, and what lies below it theirs. */
+/* Updates the states of the entry and of what lies below it. */
 static void update_matches(struct fence *f, struct entry *e)
 {
     entry_update_match(f, e);
@@ -217,7 +217,7 @@ static void update_matches(struct fence *f, struct entry *e)
         tree_each_below(f, e->inode, update_match_of, NULL);
 }
 
-/* To what is below it the move is a change too, which the files themselves do not tell. */
+/* Records the time of the move, which changes what is below it too, without changing those files. */
 static void note_move(struct inode *moved)
 {
     if (moved->dir)
@@ -258,7 +258,7 @@ static void swap_in_tree(struct fence *f, struct rename_end *a, struct rename_en
     inode_ref(to);
     entry_unbind(f, x);
     entry_unbind(f, y);
-    /* Having had no name for a moment does not make them dead. */
+    /* Being without a name for a moment did not make them dead. */
     tree_revive(f, from);
     tree_revive(f, to);
     x->ino = y->ino;
@@ -289,8 +289,8 @@ static void touch_both(struct fence *f, struct rename_end *from, struct rename_e
         attr_touch_dir(f, to->dir, to->delta->fd);
 }
 
-/* Under the directories' locks. Whoever watches the base may have taken a name out of the tree since it was looked at, because the base
- * has another file there, or none: what was brought up is then a file without a name. */
+/* [directories locked] The thread that watches the base may have detached a name since it was looked up, because the base has
+ * another file there, or none: what was copied up is then a file without a name. */
 static bool is_still_there(struct fence *f, const struct rename_end *e)
 {
     tree_lock(f);
@@ -344,7 +344,7 @@ static int rename_exchange(struct fence *f, struct rename_end *from, struct rena
     return r;
 }
 
-/* For a test: what is_still_there() is about. */
+/* For tests of is_still_there(). */
 static void inject_lost_name(struct fence *f, const struct rename_end *e)
 {
     if (fault_is("rename-loses-name"))
@@ -365,7 +365,7 @@ static int rename_looked(struct fence *f, struct rename_end *from, struct rename
         r = copy_up_source(f, from, to);
     if (r == 0)
         r = rename_end_prepare(f, from);
-    /* After what may find no room: nobody could keep one copy after the other of a file that stays. */
+    /* After the steps that may find no space: a file that then stays would be saved again at each attempt. */
     if (r == 0 && to->inode && !(flags & RENAME_EXCHANGE))
         r = remove_keep_covered(f, to->inode);
     if (r != 0)
@@ -386,7 +386,7 @@ static int rename_once(struct fence *f, struct rename_end *from, struct rename_e
     return r == 0 ? rename_looked(f, from, to, flags) : r;
 }
 
-/* A base that never holds still is not waited for: the kernel looks the names up once more, and then the caller hears of it. */
+/* If the base keeps changing we give up: the kernel looks the names up once more, and then the caller gets the error. */
 static int rename_retry(struct fence *f, struct rename_end *from, struct rename_end *to, unsigned flags)
 {
     enum { TRIES = 8 };

@@ -40,7 +40,7 @@ bool overlay_delta_is_in_overlayfs_form(int meta_fd)
     return faccessat(meta_fd, strrchr(LENT_FILE, '/') + 1, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-/* ---- ours to the kernel's ---- */
+/* ---- to overlayfs's format ---- */
 
 static int lend_marker(const struct file_entry *entry)
 {
@@ -49,7 +49,7 @@ static int lend_marker(const struct file_entry *entry)
 
     if (r <= 0)
         return r;
-    /* A marker wins over a file of its name: that one is left over from a step that was not finished. */
+    /* A marker wins over a file of its name, which is left over from an unfinished step. */
     file_remove_tree(entry->dirfd, name);
     if (mknodat(entry->dirfd, name, S_IFCHR, 0) < 0 && errno != EEXIST)
         return -errno;
@@ -93,7 +93,7 @@ int overlay_delta_to_overlayfs(int delta_fd, struct err *err)
 
 /* ---- and back ---- */
 
-/* The marker is there before the node goes: at no moment the file of the base shows again. */
+/* The marker is made before the node is removed, so that the base file never shows in between. */
 static int return_whiteout(const struct file_entry *entry)
 {
     char marker[NAME_MAX + 1];
@@ -108,7 +108,7 @@ static int return_whiteout(const struct file_entry *entry)
     return r;
 }
 
-/* What overlayfs notes for itself on files and directories would be an attribute of the agent's in our eyes. */
+/* The attributes that overlayfs sets for itself would look like the agent's. */
 static int strip_notes(int fd)
 {
     autofree char *names = xalloc(XATTR_LIST_MAX);
@@ -135,14 +135,14 @@ static int return_dir(int fd)
 static int return_entry(const struct file_entry *entry, void *cookie)
 {
     (void) cookie;
-    /* Nobody looks there (change.h). */
+    /* Deeper ones are not read anywhere (change.h). */
     if (entry->depth > DEPTH_MAX)
         return FILE_WALK_SKIP;
     if (overlay_delta_is_whiteout(entry->st))
         return return_whiteout(entry);
     if (!S_ISDIR(entry->st->st_mode) && !S_ISREG(entry->st->st_mode))
         return 0;
-    /* A file that its owner may not read is read by its owner only after a change of mode, which would be a change. */
+    /* Reading a file without read permission would take a change of its mode, which would be a change by us. */
     autofd int fd = path_open_beneath(entry->dirfd, entry->name, O_RDONLY | O_NONBLOCK, 0);
     if (fd < 0)
         return fd == -EACCES ? 0 : fd;

@@ -6,10 +6,10 @@
 #include "fence/merge.h"
 
 /*
- * The search is lazy (nobody asked, nobody looks) and its answers are kept by inode number, because the inode of a directory
- * that is not shown has no reason to stay in memory. They stay right under changes made through the fence: what lies in a
- * directory that is not shown cannot be reached, so nothing visible can come into being there; and a passage that is shown
- * stays. A live base changes behind our back: then the absent ones are asked anew, and when a passage itself goes, all (base_watch.c).
+ * The search happens when first needed, and answers are cached by inode number, because the inode of a hidden directory need
+ * not stay in memory. Changes made through the fence keep them right: nothing in a directory that is not shown can be reached,
+ * so nothing visible can be created there, and a passage that is shown stays shown. A live base changes without us: then
+ * negative answers are forgotten, and all of them when a passage itself is replaced (base_watch.c).
  */
 struct passage_answer {
     uint64_t ino; /* 0: free */
@@ -18,7 +18,7 @@ struct passage_answer {
 
 struct passages {
     pthread_mutex_t lock;
-    uint64_t forgotten;             /* how many times: what was found before that is not remembered after it */
+    uint64_t forgotten;             /* counts when answers were forgotten: a search that began before is not cached after it */
     struct passage_answer *answers; /* owned; open addressing */
     size_t cap, count;
 };
@@ -88,7 +88,7 @@ bool passage_shows(struct fence *f, struct inode *dir)
     if (!passages_find(f->passages, dir->ino, &shown, &forgotten)) {
         shown = merge_shows_any(f, dir);
         pthread_mutex_lock(&f->passages->lock);
-        /* Nothing is found in one that lost its name while it was searched; what has the name now may well lead somewhere. */
+        /* A directory that lost its name during the search appears empty; what has the name now may well lead somewhere. */
         if (f->passages->forgotten == forgotten && (shown || !inode_has(dir, INODE_DEAD)))
             passages_put(f->passages, dir->ino, shown);
         pthread_mutex_unlock(&f->passages->lock);

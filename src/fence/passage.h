@@ -1,5 +1,5 @@
 /*
- * Hidden directories that are shown because something visible lies somewhere in them.
+ * Hidden directories that are shown because something visible lies below them.
  */
 #pragma once
 
@@ -8,14 +8,15 @@
 struct passages *passages_new(void);
 void passages_free(struct passages *passages);
 
-/* Searches below the hidden directory until something visible turns up; the answer is remembered. Once shown, it stays. */
+/* Searches below the hidden directory until it finds something visible, and caches the answer. A directory that is shown stays
+ * shown. */
 bool passage_shows(struct fence *f, struct inode *dir);
 
-/* Whether the last search of a directory with that number ended so. */
+/* Returns true if the last search of the directory with that number found something. */
 bool passage_was_shown(struct fence *f, uint64_t ino);
 
-/* Answers of "nothing visible" are forgotten: the base changed. */
+/* Forgets the answers "nothing visible": the base changed. */
 void passages_forget_absent(struct fence *f);
 
-/* All are: the rules changed. */
+/* Forgets all answers: the rules changed. */
 void passages_forget(struct fence *f);

@@ -10,7 +10,7 @@
 #include "fence/handle.h"
 #include "fence/inode.h"
 
-/* From <linux/fuse.h> of 6.9; the headers we build with may be older. */
+/* From <linux/fuse.h> of 6.9; the headers that we build with may be older. */
 struct backing_map {
     int32_t fd;
     uint32_t flags;
@@ -20,7 +20,7 @@ struct backing_map {
 #define BACKING_OPEN _IOW(229, 1, struct backing_map)
 #define BACKING_CLOSE _IOW(229, 2, uint32_t)
 
-/* An inode that is open, and how. */
+/* An open inode. */
 struct opened_inode {
     uint64_t node; /* 0: free slot */
     uint32_t count;
@@ -50,7 +50,7 @@ static void backing_close(int device, int id)
         ioctl(device, BACKING_CLOSE, &number);
 }
 
-/* Tried on a file of ours, to know before the first client does. */
+/* Tries it on a file of ours, to find out before the first client does. */
 int passthrough_new(struct fence *f, int device, struct passthrough **ret_passthrough)
 {
     autofd int probe = openat(f->meta_fd, "format", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
@@ -121,7 +121,7 @@ static void opened_remove(struct passthrough *p, struct opened_inode *o)
     p->count--;
 }
 
-/* A file that may be written must stay with us: its writes would escape quota and records. */
+/* Files that may be written stay with us: their writes would bypass the quota and the change log. */
 static bool is_eligible(const struct inode *inode)
 {
     enum level level = (enum level) atomic_load_explicit(&inode->level, memory_order_relaxed);
@@ -130,7 +130,7 @@ static bool is_eligible(const struct inode *inode)
            inode_has(inode, INODE_BASE) && S_ISREG(atomic_load(&inode->mode));
 }
 
-/* Where a base can't be passed through (it lies on a stacked file system), it is served as usual. */
+/* A base on a stacked file system cannot be passed through, and is served as usual. */
 static int open_backing(struct fence *f, struct inode *inode)
 {
     struct handle *h;
@@ -158,7 +158,7 @@ int passthrough_open(struct fence *f, struct inode *inode, bool for_writing)
             return id;
         o = opened_add(p, inode->node, id);
     } else if (o->backing_id && for_writing) {
-        /* Opened for reading under rules that have changed since: free again when those are closed. */
+        /* It was opened for reading under rules that have changed since, and can be opened again when those are closed. */
         return -ETXTBSY;
     }
     o->count++;

@@ -16,10 +16,10 @@
 #include "fence/sync_out_int.h"
 
 /*
- * The moment is the gate's, as for a hand-over (sync_out.c), and what is said there of clients that wait holds here too. Dirty pages
- * are fetched before it closes. The order of a release: content to come is staged, the change log says what does not count any
- * more, the note is written, each path goes from the disk and then from memory, the note goes; then the gate opens and the
- * kernel hears of it.
+ * The closed gate makes the instant, as for a sync-out (sync_out.c), and what is said there of waiting clients holds here too.
+ * Dirty pages are fetched before it closes. The order of a resume: stage replacements; record in the change log which lines no
+ * longer count; write the intent; remove each path from the disk and then from memory; remove the intent; open the gate; notify
+ * the kernel.
  */
 struct fence_quiesced {
     struct fence *fence;
@@ -44,7 +44,7 @@ int fence_quiesce(struct fence *f, int timeout_ms, struct fence_quiesced **ret, 
     return 0;
 }
 
-/* Those that leave, with all beneath them. */
+/* Records the paths that leave, with all beneath them. */
 static int log_reverted(struct fence *f, const struct revert_list *list)
 {
     struct revert_items items = { 0 };

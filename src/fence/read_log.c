@@ -15,17 +15,18 @@
 #define SEED 11
 #define SAME_BYTES 65536
 #define SAME_MAX                                                                                                               \
-    ((off_t) 64 << 20)    /* larger ones are not compared: whoever writes one anew makes a conflict, unless it is read before */
-#define LONG_PAIRS 262144 /* 4 MiB: a log of more, most of it void, is written anew when it is read */
-#define UNREAD_PAIRS_MAX 4194304 /* and read at the latest when it is this long, 64 MiB */
+    ((off_t) 64 << 20)    /* larger ones are not compared: writing one again makes a conflict, unless it is read before */
+#define LONG_PAIRS 262144 /* 4 MiB: a longer log that is mostly void is rewritten when it is read */
+#define UNREAD_PAIRS_MAX 4194304 /* 64 MiB: a log of this length is read even if nothing needs it */
 
 /*
- * A log of pairs; later ones count. As with numbers nobody waits for a disk, and killing the process loses none that anybody saw. It is read
- * when the first file is covered: who only reads pays for what is written here and nothing else.
+ * A log of pairs; later ones override earlier ones. As with inode numbers nothing waits for the disk, and killing the process
+ * loses no pair that mattered to a process. It is read when the first file is covered: a sandbox that only reads pays for the
+ * writing alone.
  *
- * A path is told by its hash. Only files of the base are in it, whose names the agent does not choose.
+ * The key is a hash of the path. The log contains files of the base only, whose names the agent does not choose.
  */
-enum { KEY, WORD, WORDS }; /* of a pair; WORD is what the file was, and never 0 */
+enum { KEY, WORD, WORDS }; /* of a pair; WORD is the state of the file, never 0 */
 
 struct read_log {
     pthread_mutex_t lock; /* guards the rest */
@@ -38,7 +39,7 @@ static uint64_t key_of(const char *path)
     return inode_hash(SEED, path, strlen(path)) | 1;
 }
 
-/* Not by its change time: a chmod(2), or another name of it, does not make it another to who has read it. */
+/* Without the ctime: chmod(2) or another link does not change what was read. */
 static uint64_t stamp_of(const struct stat *st)
 {
     const uint64_t words[] = { st->st_ino, (uint64_t) st->st_size, (uint64_t) st->st_mtim.tv_sec,
@@ -91,7 +92,7 @@ void read_log_close(struct read_log *s)
     free(s);
 }
 
-/* The handle remembers what was noted, so that only the first look at a version costs more than an fstat(2). */
+/* The handle caches what was recorded, so only the first read of a version costs more than an fstat(2). */
 void read_log_note(struct fence *f, struct inode *inode, struct handle *from)
 {
     autodone(buf) struct buf path = BUF_EMPTY;
@@ -124,7 +125,7 @@ bool read_log_base_moved_on(struct fence *f, struct inode *inode, const struct s
     return pair && pair[WORD] != stamp_of(base);
 }
 
-/* ---- what is approved ---- */
+/* ---- reverting ---- */
 
 static bool has_same_bytes(int a, int b)
 {

@@ -1,13 +1,13 @@
 /*
- * Whether who lists a directory goes on to look at the files in it.
+ * Decides whether a listing carries the attributes of files.
  *
- * A listing can carry the attributes of all it names: grep and cp then need no LOOKUP for each file. Who only wants names, as find, a
- * glob or an editor's tree do, pays for having every file looked up, several times what the names cost, and the file system remembers
- * them all.
+ * With them, grep and cp need no LOOKUP for each file. Programs that only want names, such as find, a shell's glob or an
+ * editor's tree, pay for a look-up of every file, several times what the names cost, and the file system caches them all.
  *
- * The kernel does not tell which it is, but of a file that was listed without attributes it asks if it wants them. So files are listed
- * without until one is asked for in a directory that was; then the next READDIRPLUS_LISTINGS have them, and after those one is tried
- * without again. Directories are always listed with theirs: who walks a tree enters them.
+ * The kernel does not say which it is, but if a program wants the attributes of a file listed without them, it looks the file
+ * up. So files are listed without attributes until one in such a directory is looked up. Then the next READDIRPLUS_LISTINGS
+ * listings have them, and after those one is tried without again. Directories always have attributes: programs that walk a tree
+ * enter them.
  */
 #pragma once
 
@@ -17,7 +17,7 @@
 
 #define READDIRPLUS_LISTINGS 64
 
-/* Somebody begins to list the directory. */
+/* A program begins to list the directory. */
 static inline void readdirplus_begin(struct fence *f, struct inode *dir)
 {
     int left = atomic_load_explicit(&f->readdirplus_left, memory_order_relaxed);

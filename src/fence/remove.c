@@ -25,11 +25,11 @@
 #include "fence/whiteout.h"
 
 /*
- * Taking a name away. What the delta has under it goes; what the base has is covered by a marker. When both are to happen the
- * marker comes first: from then on the name is gone, and a leftover of the delta is swept at the next mount.
+ * Removing a name. The delta's file is removed; the base's is covered by a marker. If both are needed the marker comes first:
+ * from then on the name is gone, and a leftover in the delta is removed at the next mount.
  */
 
-/* A second name in work, out of the sandbox's sight, until the kernel forgets the file. */
+/* A second name in work, invisible to the sandbox, until the kernel forgets the file. */
 static int keep_by_name(struct fence *f, struct inode *inode, int dirfd, const char *name)
 {
     char orphan[32];
@@ -57,7 +57,7 @@ static bool has_many_pinned(struct fence *f)
     return f->handles.pinned > f->handles.limit / 2;
 }
 
-/* A file without a name stays readable while it is open: by its descriptor. When too many are held so, by a link in work. */
+/* An open file without a name stays readable by its descriptor or, if too many are kept like that, by a link in work. */
 int remove_keep_content(struct fence *f, struct inode *inode, int dirfd, const char *name)
 {
     struct handle *h;
@@ -97,7 +97,7 @@ void remove_count_dead(struct fence *f, struct inode *inode)
     handle_put(f, h);
 }
 
-/* Moves a directory of the delta, which may hold markers, out of sight in one step and removes it then. */
+/* Moves a directory of the delta, which may hold markers, out of sight in one step and then removes it. */
 int remove_delta_dir(struct fence *f, int dirfd, const char *name)
 {
     char temp[48];
@@ -115,11 +115,11 @@ int remove_delta_dir(struct fence *f, int dirfd, const char *name)
 
 struct name_removal {
     struct inode *inode; /* owned reference */
-    struct handle *dir;  /* owned reference; NULL when the delta needs no change */
+    struct handle *dir;  /* owned reference; NULL if the delta needs no change */
     bool in_base;
     bool is_up;
     bool is_gone;
-    struct stat base; /* with in_base */
+    struct stat base; /* if in_base */
     struct hidden_children hidden;
 };
 
@@ -135,7 +135,7 @@ static void name_removal_end(struct fence *f, struct inode *dir, struct name_rem
     inode_unref(f, re->inode);
 }
 
-/* What must be looked at in the layers comes before the stripe is taken. */
+/* Looks at the layers before the stripe is taken. */
 static int check_kind(struct fence *f, struct inode *inode, bool wants_dir)
 {
     if (!wants_dir)
@@ -178,7 +178,7 @@ static int name_removal_begin(struct fence *f, struct inode *dir, const char *na
     return r;
 }
 
-/* Bytes are given back when the last who could read them has gone (inode.c); a name at once. */
+/* Bytes are released when no process can read them any more (inode.c), a name at once. */
 void remove_from_tree(struct fence *f, struct inode *dir, const char *name, bool leaves_marker)
 {
     bool was_up = false;
@@ -200,7 +200,7 @@ void remove_from_tree(struct fence *f, struct inode *dir, const char *name, bool
         ino_map_set(f, dir, name, 0);
 }
 
-static int take_away(struct fence *f, struct inode *dir, const char *name, struct name_removal *re)
+static int name_removal_perform(struct fence *f, struct inode *dir, const char *name, struct name_removal *re)
 {
     int r = 0;
 
@@ -218,7 +218,7 @@ static int take_away(struct fence *f, struct inode *dir, const char *name, struc
     else if (re->is_up && unlinkat(re->dir->fd, name, 0) < 0)
         r = -errno;
     fault("unlink-removed");
-    /* With a marker there the name is gone whatever became of the rest. */
+    /* With the marker the name is gone even if the rest failed. */
     if (r < 0 && !re->in_base)
         return r;
     remove_from_tree(f, dir, name, re->in_base);
@@ -260,7 +260,7 @@ static int remove_name(struct fence *f, const struct op_caller *who, enum policy
         return r;
     r = re.in_base ? remove_keep_covered(f, re.inode) : 0;
     if (r == 0)
-        r = take_away(f, dir, name, &re);
+        r = name_removal_perform(f, dir, name, &re);
     name_removal_end(f, dir, &re);
     if (r == 0)
         change_log_add_name(f, CHANGE_LOG_DELETED, dir, name, NULL, who);
@@ -272,7 +272,8 @@ int op_unlink(struct fence *f, const struct op_caller *who, struct inode *dir, c
     return remove_name(f, who, POLICY_OP_UNLINK, dir, name);
 }
 
-/* Hidden children do not keep a directory: the sandbox could not know why. The base's stay where they are, behind the marker. */
+/* Hidden children do not prevent the removal: the sandbox could not know why. The base's stay where they are, behind the
+ * marker. */
 int op_rmdir(struct fence *f, const struct op_caller *who, struct inode *dir, const char *name)
 {
     return remove_name(f, who, POLICY_OP_RMDIR, dir, name);

@@ -1,23 +1,23 @@
 /*
- * Parts of taking a name away that renaming over it needs too.
+ * Parts of removing a name that renaming over it needs too.
  */
 #pragma once
 
 #include "fence/fence_int.h"
 
-/* Before the delta's file of that name goes: whoever has it open keeps it. The directory's stripe is held. */
+/* Call before the delta's file of that name is removed: an open file is kept. [the directory's stripe held] */
 int remove_keep_open(struct fence *f, struct inode *inode, int dirfd, const char *name);
 
-/* The same for a regular file of the delta of which it is known that its last name goes. -errno: nothing of it will be left. */
+/* The same for a regular file of the delta that loses its last name. -errno: its content will be lost. */
 int remove_keep_content(struct fence *f, struct inode *inode, int dirfd, const char *name);
 
-/* A file of a live base is about to be covered: a copy of it is kept and recorded. Nothing to do for others. */
+/* Call before a file of a live base is covered: saves and logs a copy of it. Does nothing for others. */
 int remove_keep_covered(struct fence *f, struct inode *inode);
 
 int remove_delta_dir(struct fence *f, int dirfd, const char *name);
 
-/* After that: if the file has no name any more, its bytes are shown as free from now on. */
+/* Call after that: if the file has no name any more, its bytes are shown as free from now on. */
 void remove_count_dead(struct fence *f, struct inode *inode);
 
-/* The name is gone from the delta; memory follows. */
+/* The name was removed from the delta: updates memory. */
 void remove_from_tree(struct fence *f, struct inode *dir, const char *name, bool leaves_marker);

@@ -26,8 +26,9 @@ static struct op_caller caller_of(fuse_req_t req)
     return (struct op_caller){ .pid = ctx->pid, .uid = ctx->uid };
 }
 
-/* The kernel only names nodes we gave it and has not forgotten yet; it holds them while it asks. One opened by a file handle
- * (open_by_handle_at) it looks up by ".", which finds none: such a request would be about the root, where it does no harm. */
+/* The kernel only names nodes that we gave it and that it has not forgotten; it holds them during the request. It looks up a
+ * node opened by file handle (open_by_handle_at) by ".", which finds none; such a request would be about the root, where it
+ * does no harm. */
 static struct inode *inode_of(struct fence *f, fuse_ino_t node)
 {
     struct inode *inode = node == FUSE_ROOT_ID ? f->root : inode_by_node(f, node);
@@ -40,7 +41,7 @@ fuse_ino_t reply_node_of(const struct fence *f, const struct inode *inode)
     return inode == f->root ? FUSE_ROOT_ID : inode->node;
 }
 
-/* Begins a request: who asks, and the gate. */
+/* Begins a request: finds the caller and passes the gate. */
 #define BEGIN(req)                                                                                                             \
     struct fence *f = fence_of(req);                                                                                           \
     struct op_caller who = caller_of(req);                                                                                     \
@@ -62,7 +63,7 @@ static void fill_entry(const struct fence *f, const struct entry_answer *answer,
     };
 }
 
-/* A caller that was interrupted never learns of the node: then it is as if the kernel had forgotten it. */
+/* An interrupted caller never gets the node, which is the same as if the kernel had forgotten it. */
 static void reply_entry(fuse_req_t req, struct fence *f, int r, const struct entry_answer *answer)
 {
     struct fuse_entry_param e;
@@ -79,13 +80,13 @@ static void reply_entry(fuse_req_t req, struct fence *f, int r, const struct ent
 static void on_init(void *userdata, struct fuse_conn_info *conn)
 {
     (void) userdata;
-    /* No FUSE_CAP_WRITEBACK_CACHE, though sequential writes would gain: the quota must answer at write time, a refused write must
-     * reach its writer, and the kernel would hold its own idea of size and time against what a live base or new rules say.
-     * O_TRUNC as SETATTR: there is no OPEN to carry it. Pages and attributes are ours to invalidate: the kernel's own rule
-     * (a new mtime) would throw away pages that a client has just written.
-     * No FUSE_CAP_ASYNC_DIO: the kernel drops the pages under an O_DIRECT write before it is sent and, if it waits for the answer,
-     * again afterwards. Of a write that it does not wait for (io_submit) it never does the second, so a page that somebody read
-     * in between would stay, older than the file (seen with Linux 6.18). Such writes are then made one after the other. */
+    /* No FUSE_CAP_WRITEBACK_CACHE, although sequential writes would be faster: the quota must answer at write time, a refused
+     * write must reach its writer, and the kernel would prefer its own size and times to those of a live base or of new rules.
+     * O_TRUNC comes as SETATTR, because there is no OPEN to carry it. We invalidate pages and attributes ourselves: the
+     * kernel's own rule (a new mtime) would drop pages that a client has just written. No FUSE_CAP_ASYNC_DIO: the kernel drops
+     * the pages under an O_DIRECT write before it sends it and, if it waits for the answer, again afterwards. For a write that
+     * it does not wait for (io_submit) it never does the second, so a page that was read in between would stay, older than the
+     * file (seen with Linux 6.18). Without the flag such writes are made one after the other. */
     conn->want &= ~(unsigned) (FUSE_CAP_ATOMIC_O_TRUNC | FUSE_CAP_AUTO_INVAL_DATA | FUSE_CAP_READDIRPLUS_AUTO |
                                FUSE_CAP_POSIX_LOCKS | FUSE_CAP_FLOCK_LOCKS | FUSE_CAP_SPLICE_READ | FUSE_CAP_SPLICE_WRITE |
                                FUSE_CAP_SPLICE_MOVE | FUSE_CAP_HANDLE_KILLPRIV | FUSE_CAP_ASYNC_DIO);
@@ -99,7 +100,7 @@ static void on_init(void *userdata, struct fuse_conn_info *conn)
     conn->time_gran = 1;
 }
 
-/* An answer about a file that changed in a blind directory: attributes that are newer than the pages would tear it. */
+/* An answer about a file that changed in an unwatched directory: attributes newer than the cached pages would tear it. */
 struct deferred_reply {
     fuse_req_t req;
     struct fence *f;
@@ -290,7 +291,7 @@ struct open_out {
 
 enum { OPEN_KEEP_CACHE = 1 << 1, OPEN_PASSTHROUGH = 1 << 7 };
 
-/* ENOSYS is answered once; from then on the kernel opens files by itself. */
+/* ENOSYS is sent once; from then on the kernel opens files by itself. */
 static void on_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
     struct open_out out = { .open_flags = OPEN_KEEP_CACHE };
@@ -323,7 +324,7 @@ static void on_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
     fuse_reply_err(req, 0);
 }
 
-/* Listings are the kernel's to open in either data path. */
+/* In either data path the kernel opens directories by itself. */
 static void on_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
     (void) ino;
@@ -331,7 +332,7 @@ static void on_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
     fuse_reply_err(req, ENOSYS);
 }
 
-/* Workers keep their buffer: a megabyte is not for the stack, and allocating one per request costs page faults. */
+/* Workers keep their buffer: a megabyte is too much for the stack, and allocating one per request costs page faults. */
 static __thread char *read_bytes;
 
 void reply_free_buffer(void)
@@ -506,7 +507,7 @@ static void on_statfs(fuse_req_t req, fuse_ino_t ino)
         fuse_reply_statfs(req, &st);
 }
 
-/* With size 0 the caller wants to know how much room it takes. */
+/* Size 0 asks for the size of the buffer needed. */
 static void reply_xattr(fuse_req_t req, size_t size, const char *bytes, ssize_t n)
 {
     if (n < 0)
@@ -553,8 +554,8 @@ static void on_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)
     reply_status(req, r);
 }
 
-/* What is missing is answered ENOSYS by libfuse, and the kernel stops asking: FLUSH; TMPFILE (EOPNOTSUPP for the caller); locks,
- * which the kernel then keeps itself. */
+/* libfuse answers missing operations with ENOSYS, and the kernel stops sending them: FLUSH; TMPFILE (EOPNOTSUPP for the
+ * caller); locks, which the kernel then keeps itself. */
 const struct fuse_lowlevel_ops reply_ops = {
     .init = on_init,
     .lookup = on_lookup,

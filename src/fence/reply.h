@@ -1,6 +1,6 @@
 /*
- * Between libfuse and the operations: unpacks a request, passes the gate, calls the body, replies exactly once. The only file
- * that calls fuse_reply_*.
+ * Between libfuse and the operations: unpacks a request, passes the gate, calls the body, replies exactly once. No other file
+ * calls fuse_reply_*.
  */
 #pragma once
 
@@ -11,8 +11,8 @@
 
 extern const struct fuse_lowlevel_ops reply_ops;
 
-/* A worker ends: frees what it kept between requests. */
+/* Frees what an ending worker kept between requests. */
 void reply_free_buffer(void);
 
-/* The kernel's word for an inode, and back. */
+/* The node id of an inode. */
 fuse_ino_t reply_node_of(const struct fence *f, const struct inode *inode);

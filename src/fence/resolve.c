@@ -20,9 +20,9 @@
 
 #define DETACH_TRIES 100
 
-/* What is known of a name before the layers are asked. */
+/* What memory knows of a name. */
 struct memory_entry {
-    struct inode *inode; /* a reference, when it is loaded */
+    struct inode *inode; /* a reference, if loaded */
     uint8_t flags;
     uint64_t ino;
 };
@@ -42,7 +42,7 @@ static struct memory_entry find_in_memory(struct fence *f, struct inode *dir, co
     return known;
 }
 
-/* There is one, of that name, and nothing says opaque. */
+/* The base has a directory of that name, and the one in the delta is not opaque. */
 int resolve_merged(struct fence *f, struct inode *parent, const char *name, struct stat *ret_base)
 {
     struct stat st;
@@ -61,9 +61,9 @@ int resolve_merged(struct fence *f, struct inode *parent, const char *name, stru
     return r;
 }
 
-/* `ret_base` is what the base has, when that is part of the answer. */
-static int ask_layers(struct fence *f, struct inode *dir, const char *name, const struct memory_entry *known,
-                      struct stat *ret_st, struct stat *ret_base)
+/* `ret_base` is what the base has, if that is part of the result. */
+static int resolve_in_layers(struct fence *f, struct inode *dir, const char *name, const struct memory_entry *known,
+                             struct stat *ret_st, struct stat *ret_base)
 {
     int r;
 
@@ -90,7 +90,7 @@ static void set_delta_times(struct inode *inode, const struct stat *st)
     inode->dir->mtime_ns = inode->dir->ctime_ns = (int64_t) st->st_mtim.tv_sec * CLOCK_NS_PER_SEC + st->st_mtim.tv_nsec;
 }
 
-/* Of a directory that was the delta's before it became the base's. */
+/* Sets the recorded times of a directory that was in the delta before it was synced to the base. */
 static void set_kept_times(struct fence *f, struct inode *inode)
 {
     int64_t kept_ns = ino_map_time_of(f, inode->ino);
@@ -99,7 +99,7 @@ static void set_kept_times(struct fence *f, struct inode *inode)
         inode->dir->atime_ns = inode->dir->mtime_ns = inode->dir->ctime_ns = kept_ns;
 }
 
-/* Another thread may have been here meanwhile (a listing and a lookup do meet): then its inode is the one. */
+/* If another thread (a listing and a look-up do meet) has loaded the inode meanwhile, that one is used. */
 static struct inode *load_inode(struct fence *f, struct inode *dir, const char *name, struct match_state *match, unsigned flags,
                                 const struct stat *st, const struct stat *base)
 {
@@ -133,8 +133,9 @@ static struct inode *load_inode(struct fence *f, struct inode *dir, const char *
     return inode;
 }
 
-/* A hidden directory that is looked at, or was just found to be a passage, may have lost its name meanwhile to one who did not know yet
- * (revalidate.c), and nobody else will tell the kernel: it is looked up once more. One that is shown is cut off no more. */
+/* A hidden directory that is searched, or was just found to be a passage, may meanwhile have been detached by a thread that did
+ * not know yet (revalidate.c), and then the kernel is not told: so it is looked up once more. A directory that is shown is not
+ * detached any more. */
 static bool was_detached(struct fence *f, struct inode *inode)
 {
     tree_lock(f);
@@ -143,7 +144,7 @@ static bool was_detached(struct fence *f, struct inode *inode)
     return is_dead;
 }
 
-/* 1: was_detached(). */
+/* Returns 1 if was_detached(). */
 static int resolve_once(struct fence *f, struct inode *dir, const char *name, struct match_state *match, bool only_as_passage,
                         struct inode **ret_inode, struct stat *ret_st)
 {
@@ -158,7 +159,7 @@ static int resolve_once(struct fence *f, struct inode *dir, const char *name, st
         inode = known.inode;
     }
 
-    /* Under other rules than those it was found by, one of its names may be hidden. */
+    /* The rules may have changed since it was found: one of its names may be hidden by now. */
     if (inode && inode_has(inode, INODE_MULTILINK) && !inode_has(inode, INODE_UP)) {
         r = layer_stat(f, dir, LAYER_BASE, name, &st);
         if (r == -ENOENT) {
@@ -170,7 +171,7 @@ static int resolve_once(struct fence *f, struct inode *dir, const char *name, st
     if (!inode) {
         if (dir->depth >= DEPTH_MAX)
             return -ENAMETOOLONG;
-        int flags = ask_layers(f, dir, name, &known, &st, &base);
+        int flags = resolve_in_layers(f, dir, name, &known, &st, &base);
         if (flags < 0)
             return flags;
         if (only_as_passage && !S_ISDIR(st.st_mode))

@@ -31,7 +31,7 @@ bool revalidate_is_shown(const struct fence *f, const struct inode *inode)
     return inode == f->root || atomic_load(&inode->level) != LEVEL_NONE || inode_has(inode, INODE_PASSAGE);
 }
 
-/* Under the directory's lock, so that a copy-up does not find its name gone in the moment it is placed. */
+/* Under the directory's lock, so that a copy-up does not lose the name at the moment it is installed. */
 static void detach_name(struct fence *f, struct inode *dir, const char *name, const struct inode *inode, bool may_be_shown)
 {
     dir_lock(f, dir);
@@ -70,8 +70,8 @@ void revalidate_merged(struct fence *f, struct inode *dir, struct inode *child, 
     base_watch_add(f, child, &st);
 }
 
-/* That a passage comes or goes is not told by a time: nobody knows whether it was there before it was asked for, and what is known
- * is forgotten when something hidden moves. */
+/* Not called when a passage comes or goes: a time must not reveal whether it existed before it was looked up, and what is
+ * cached is dropped when something hidden changes. */
 void revalidate_touch(struct fence *f, struct inode *dir)
 {
     tree_lock(f);
@@ -100,7 +100,7 @@ static bool was_shown(struct fence *f, const struct inode *dir, const char *name
     return child ? revalidate_is_shown(f, child) : passage_was_shown(f, inode_number_of(dir->ino, name, strlen(name)));
 }
 
-/* Whether a hidden name leads to something visible now is found out before anybody is told that something changed. */
+/* Finds out whether a hidden name leads to something visible before the kernel is told that anything changed. */
 static void search_hidden_again(struct fence *f, struct inode *dir, const char *name, struct inval_batch *batch)
 {
     struct inode *found;
@@ -110,7 +110,7 @@ static void search_hidden_again(struct fence *f, struct inode *dir, const char *
         return;
     autoptr(match_state) at = inode_dup_match_state(f, dir);
     autoptr(match_state) match = at ? ruleset_step(f->rules, at, name, strlen(name)) : NULL;
-    /* Somebody else may have found it to be a passage since: whoever was given that keeps it. */
+    /* Another thread may have found it to be a passage since: whoever was given that keeps it. */
     detach_name(f, dir, name, NULL, false);
     if (!match || resolve_name(f, dir, name, match, true, &found, NULL) < 0)
         return;
@@ -124,8 +124,8 @@ static bool is_of_type(const struct inode *inode, mode_t mode)
     return (atomic_load(&inode->mode) & S_IFMT) == (mode & S_IFMT);
 }
 
-/* Word of what we have looked at since, as after a release (quiesce.h), whose holder wrote the base: who has the file open has this
- * one. */
+/* Returns true if the event is about a version that we have looked at since, as after fence_resume(), whose caller wrote the
+ * base. Processes that have the file open then have this version. */
 static bool is_known_version(struct fence *f, struct inode *dir, const char *name, const struct inode *child)
 {
     struct stat st;
@@ -174,7 +174,7 @@ void revalidate_name(struct fence *f, struct inode *dir, const char *name, struc
     inode_unref(f, child);
 }
 
-/* Where the sight along a path ends: the name that is its last, or that is not loaded or not shown, in a directory that is. */
+/* Follows a path through shown directories. Ends at the name that is its last, is not loaded or is not shown. */
 static struct inode *find_last_visible(struct fence *f, const char *path, char ret_name[NAME_MAX + 1], bool *ret_is_last)
 {
     struct inode *dir = f->root;
@@ -199,7 +199,7 @@ static struct inode *find_last_visible(struct fence *f, const char *path, char r
     }
 }
 
-/* A name that is shown but not loaded: nobody has looked further. */
+/* If the name is shown but not loaded, nothing below it was looked up. */
 void revalidate_hidden(struct fence *f, const char *path, struct inval_batch *batch)
 {
     char name[NAME_MAX + 1];
@@ -218,7 +218,7 @@ void revalidate_hidden(struct fence *f, const char *path, struct inval_batch *ba
 
 static void revalidate_below(struct fence *f, struct inode *dir, struct inval_batch *batch);
 
-/* A passage stays until it is removed. When another directory took its place, it was. */
+/* A passage stays until it is removed. If another directory took its place, it was. */
 static void search_kept(struct fence *f, struct inode *dir, const char *name, struct inode *child, struct inval_batch *batch)
 {
     passages_forget(f);
@@ -230,9 +230,9 @@ static void search_kept(struct fence *f, struct inode *dir, const char *name, st
     inval_batch_add_listing(f, batch, dir);
 }
 
-/* Still a directory: who stands in it stays there, even if it is another one. */
+/* The name is still a directory: the inode stays a working directory even if another one has the name now. */
 static void keep_dir(struct fence *f, struct inode *dir, const char *name, struct inode *child, const struct stat *st,
-                     enum visibility visibility, bool is_told, struct inval_batch *batch)
+                     enum visibility visibility, bool is_reported, struct inval_batch *batch)
 {
     bool is_other = base_stamp_differs(atomic_load(&child->base_stamp), st) & BASE_STAMP_OTHER_FILE;
 
@@ -246,64 +246,64 @@ static void keep_dir(struct fence *f, struct inode *dir, const char *name, struc
             base_watch_add(f, child, st);
     }
     revalidate_below(f, child, batch);
-    if (visibility == VISIBILITY_BELOW && (is_other || is_told))
+    if (visibility == VISIBILITY_BELOW && (is_other || is_reported))
         search_kept(f, dir, name, child, batch);
-    else if (visibility == VISIBILITY_FULL && is_other && is_told)
+    else if (visibility == VISIBILITY_FULL && is_other && is_reported)
         revalidate_touch(f, dir);
 }
 
-/* Compares a loaded name with what the base has under it. `is_told`: somebody says that it changed. */
+/* Compares a loaded name with what the base has under it. `is_reported`: it is said to have changed. */
 static void compare_entry(struct fence *f, struct inode *dir, const char *name, struct inode *child, enum visibility visibility,
-                          bool is_told, struct inval_batch *batch)
+                          bool is_reported, struct inval_batch *batch)
 {
     struct stat st;
     bool is_there = layer_base_has(f, dir, name, &st) == 1;
     unsigned differs = is_there && child ? base_stamp_differs(atomic_load(&child->base_stamp), &st) : BASE_STAMP_OTHER_FILE;
 
     if (child && inode_is_dir(child) && is_there && S_ISDIR(st.st_mode)) {
-        keep_dir(f, dir, name, child, &st, visibility, is_told, batch);
+        keep_dir(f, dir, name, child, &st, visibility, is_reported, batch);
     } else if (child && inode_has(child, INODE_UP)) {
         revalidate_merged(f, dir, child, name);
         revalidate_below(f, child, batch);
     } else if (child && !(differs & BASE_STAMP_OTHER_FILE) && is_of_type(child, st.st_mode)) {
         atomic_store(&child->base_stamp, base_stamp_of(&st));
-        if (is_told || differs) {
+        if (is_reported || differs) {
             handle_reopen(f, child, LAYER_BASE);
             inval_batch_add_pages(f, batch, child);
         }
     } else {
-        /* Nobody had it when we looked, so that whoever found a passage since has what is there. */
+        /* The name was not loaded when we looked, so a passage found since is current. */
         detach_name(f, dir, name, NULL, visibility != VISIBILITY_BELOW || child || !is_there);
         if (visibility == VISIBILITY_BELOW)
             passages_forget(f);
-        if (is_told && visibility == VISIBILITY_FULL)
+        if (is_reported && visibility == VISIBILITY_FULL)
             revalidate_touch(f, dir);
-        if (child || is_told)
+        if (child || is_reported)
             inval_batch_add_name(f, batch, dir, name, child && inode_is_dir(child));
     }
 }
 
-static void revalidate_entry(struct fence *f, struct inode *dir, const char *name, bool is_told, struct inval_batch *batch)
+static void revalidate_entry(struct fence *f, struct inode *dir, const char *name, bool is_reported, struct inval_batch *batch)
 {
     enum visibility visibility = revalidate_visibility(f, dir, name);
     uint8_t flags;
     struct inode *child = child_of(f, dir, name, &flags);
     bool is_covered = (flags & ENTRY_WHITEOUT) || ((flags & ENTRY_UP) && !(child && inode_is_dir(child)));
 
-    if (is_told)
+    if (is_reported)
         casefold_recheck(f, dir);
-    /* Nothing of the base shows through this directory, and nothing is left of what did. */
+    /* Nothing of the base shows through this directory, and no entry of it is left. */
     is_covered |= !inode_has(dir, INODE_BASE) && !(child && (flags == 0 || inode_is_dir(child)));
     if (visibility == VISIBILITY_BELOW && !was_shown(f, dir, name, child))
         search_hidden_again(f, dir, name, batch);
     else if (visibility != VISIBILITY_NONE && !is_covered)
-        compare_entry(f, dir, name, child, visibility, is_told, batch);
-    if (is_told && visibility == VISIBILITY_FULL && !is_covered)
+        compare_entry(f, dir, name, child, visibility, is_reported, batch);
+    if (is_reported && visibility == VISIBILITY_FULL && !is_covered)
         inval_batch_add_listing(f, batch, dir);
     inode_unref(f, child);
 }
 
-/* The times of a directory move whether or not a name in it changed: that would depend on names nobody may know of. DEPTH_MAX
+/* The time of a directory moves whether or not a name in it changed: otherwise it would depend on hidden names. DEPTH_MAX
  * bounds the recursion. */
 static void revalidate_below(struct fence *f, struct inode *dir, struct inval_batch *batch)
 {
@@ -330,7 +330,7 @@ static void revalidate_below(struct fence *f, struct inode *dir, struct inval_ba
         revalidate_entry(f, dir, names.data + at, false, batch);
 }
 
-/* The rules decide on the whole path, whatever of it is loaded: what nobody may see has no effect on what is above it. */
+/* The rules decide about the whole path, whatever of it is loaded: what is hidden has no effect on what is above it. */
 static bool may_be_seen(struct fence *f, const char *path)
 {
     autoptr(match_state) at = match_state_ref(ruleset_root(f->rules));
@@ -344,7 +344,7 @@ static bool may_be_seen(struct fence *f, const char *path)
     return required_level_check(POLICY_OP_LOOKUP, match_state_level(at), false) == 0 || ruleset_may_show_below(f->rules, at);
 }
 
-/* Of a directory on the way that is not loaded the kernel may only remember that it is not there. */
+/* Of an unloaded directory in between, the kernel can at most remember that it did not exist. */
 void revalidate_path(struct fence *f, const char *path, struct inval_batch *batch)
 {
     char name[NAME_MAX + 1];

@@ -19,20 +19,19 @@
 #define REPLACE_DIR "replace"
 
 /*
- * The delta's side of a path, component by component. Where a directory above is deleted or hides the base as a whole, the base can
- * show at the path only when that directory is opened: what else the base has in it gets a marker, directories of the delta
- * that would merge are marked opaque themselves, and then its own mark goes. Until that last step nothing shows that did
- * not show before.
+ * Walks along a path in the delta. If a directory above is deleted or opaque, the base can show at the path only when that
+ * directory is opened: the other names that the base has in it get markers, directories of the delta that would merge are
+ * marked opaque themselves, and then its own mark is removed. Until that last step nothing shows that did not show before.
  */
 struct revert_walk {
     const struct revert_dirs *at;
     const char *path;
     struct revert_trace *trace;
     unsigned temps;
-    bool syncs; /* each directory; otherwise revert_end() does all */
+    bool syncs; /* each directory is synced; otherwise revert_end() syncs everything */
 };
 
-/* 1, 0, or -errno when that cannot be known. */
+/* Returns 1, 0, or -errno if it is unknown. */
 static int in_base(const struct revert_dirs *at, const char *path, struct stat *ret)
 {
     autofd int fd = at->base_fd < 0 ? -ENOENT : path_open_beneath(at->base_fd, path, O_PATH, 0);
@@ -60,8 +59,8 @@ static int put_marker(struct revert_walk *w, int dirfd, const char *name)
     return whiteout_create_by(w->at->work_fd, temp, dirfd, name);
 }
 
-/* A directory of the delta under a name that is deleted, or that an opaque parent hides. It hides the base itself, so nothing is to
- * be seen of it yet; a marker that is still beside it wins. */
+/* Makes a directory in the delta under a name that is deleted, or that an opaque parent hides. It is opaque itself, so nothing
+ * shows through it yet; a marker that is still beside it wins. */
 static int make_hiding_dir(struct revert_walk *w, int dirfd, const char *name, const struct stat *base)
 {
     char temp[32];
@@ -83,7 +82,7 @@ static int make_hiding_dir(struct revert_walk *w, int dirfd, const char *name, c
     return r;
 }
 
-/* A name that the base has in a directory which is about to be opened. */
+/* Hides a name that the base has in a directory which is about to be opened. */
 static int hide_base_name(struct revert_walk *w, int dirfd, int base_fd, const char *name)
 {
     struct stat st, base;
@@ -98,7 +97,7 @@ static int hide_base_name(struct revert_walk *w, int dirfd, int base_fd, const c
     return sub < 0 ? sub : whiteout_make_opaque(sub);
 }
 
-/* `next` is the name on the way; one that leads on to another directory has been made there by now. */
+/* `next` is the next name of the path; if it is not the last, the directory has been made there by now. */
 static int open_to_base(struct revert_walk *w, int dirfd, int base_fd, const char *next, size_t next_len, bool is_last)
 {
     autodirectory dir = directory_open(base_fd);
@@ -122,8 +121,8 @@ static int open_to_base(struct revert_walk *w, int dirfd, int base_fd, const cha
     return r == 0 && fsync(dirfd) < 0 ? -errno : r;
 }
 
-/* The directory `path` of `len` bytes in the delta, to be gone through on the way to the base's file. 0: it is there and shows the
- * base; 1: the way ends here, because the delta has something else or nothing under the name. */
+/* Prepares the directory `path` of `len` bytes in the delta. Returns 0 if it exists and shows the base, 1 if the walk ends here
+ * because the delta has something else or nothing under the name. */
 static int open_parent_dir(struct revert_walk *w, size_t parent_len, size_t len, bool leads_to_base)
 {
     autofree char *parent = parent_len ? xdupn(w->path, parent_len) : xdup("."), *here = xdupn(w->path, len);
@@ -148,7 +147,7 @@ static int open_parent_dir(struct revert_walk *w, size_t parent_len, size_t len,
     if (r == 0 || !S_ISDIR(base.st_mode))
         return 1;
     if (is_deleted || !is_there) {
-        /* What is beside its marker is a leftover. */
+        /* A file beside its marker is a leftover. */
         r = is_there ? file_remove_tree(up, name) : 0;
         if (r == 0)
             r = make_hiding_dir(w, up, name, &base);
@@ -210,7 +209,7 @@ static bool has_xattrs(int fd)
     return n < 0 ? errno == ERANGE : xattr_filter(list, (size_t) n) > 0;
 }
 
-/* Whether something on the way, the directory of `len` bytes included, hides the base as a whole. */
+/* Returns true if a directory along the path, up to the one of `len` bytes, is opaque or missing. */
 static bool is_hidden(struct revert_walk *w, size_t len)
 {
     for (;;) {
@@ -225,8 +224,8 @@ static bool is_hidden(struct revert_walk *w, size_t len)
     }
 }
 
-/* Directories of the delta that only held what went, and say nothing of their own. The others are synced: what went from them is
- * gone for good. */
+/* Removes directories of the delta that only held what was removed, and record nothing themselves. Syncs the first one that
+ * stays, so that the removal lasts. */
 static int remove_empty_parents(struct revert_walk *w)
 {
     bool may_go = true;

@@ -35,7 +35,7 @@ void revert_list_done(struct revert_list *list)
     *list = (struct revert_list){ 0 };
 }
 
-/* No component that is empty, "." or "..", or that only we may use. */
+/* Returns true if no component is empty, "." or "..", or reserved. */
 static bool is_clean(const char *path)
 {
     if (!*path || strlen(path) >= REVERT_PATH_MAX)
@@ -56,7 +56,7 @@ static void revert_list_add(struct revert_list *list, const char *path, bool rep
     list->items[list->count++] = (struct revert){ xdup(path), replaces };
 }
 
-/* A directory of the delta that a rule asked for, or one on the way to it: what is in it may go, it may not. */
+/* Returns true for a directory of the delta that a rule asked for, or one above it: its content may be removed, it may not. */
 static bool is_promised(const struct revert_dirs *at, const struct buf *roots, const char *path)
 {
     size_t len = strlen(path);
@@ -91,7 +91,7 @@ static int add_named(const struct revert_dirs *at, const struct buf *roots, cons
     return add_whole(at, roots, path, list);
 }
 
-/* Everything that the delta has in the directory; "" is the workspace. */
+/* Adds everything that the delta has in the directory; "" is the workspace. */
 static int add_below(const struct revert_dirs *at, const struct buf *roots, const char *path, struct revert_list *list)
 {
     int fd = path_open_beneath(at->data_fd, *path ? path : ".", O_RDONLY | O_DIRECTORY, 0), r = 0;
@@ -133,7 +133,7 @@ static int stage_replacement(const struct revert_dirs *at, const char *path, int
     return r == 0 && fsync(to) < 0 ? -errno : r;
 }
 
-/* Their names, which the note counts on. */
+/* Syncs their names, on which the intent relies. */
 static int sync_staged(const struct revert_dirs *at)
 {
     autofd int fd = path_open_beneath(at->meta_fd, REPLACE_DIR, O_RDONLY | O_DIRECTORY, 0);
@@ -190,7 +190,7 @@ int revert_list_make(const struct revert_dirs *at, const struct fence_revert *re
     return 0;
 }
 
-/* MAGIC, then 'd' or 'r' and a path for each, ended by a NUL. */
+/* MAGIC, then 'd' or 'r' and a path for each, NUL-terminated. */
 int revert_begin(const struct revert_dirs *at, const struct revert_list *list)
 {
     autodone(buf) struct buf text = BUF_EMPTY;
@@ -209,7 +209,7 @@ int revert_begin(const struct revert_dirs *at, const struct revert_list *list)
     return r;
 }
 
-/* A note that came back with a power cut would take what was written since: that it is gone has to last. */
+/* If the intent came back after a power cut it would remove what was written since: its removal must be durable. */
 int revert_end(const struct revert_dirs *at, const struct revert_list *list)
 {
     if (list->count == 0)
@@ -308,7 +308,7 @@ static int on_below(const struct file_entry *entry, void *cookie)
     return r < 0 ? r : FILE_WALK_ON;
 }
 
-/* Whoever has read of a path that it was covered must read that it is not any more. */
+/* The change log must say for each path that it is not covered any more. */
 static int log_all(const struct revert_dirs *at, const struct revert_list *list)
 {
     autofd int fd = path_open_beneath(at->meta_fd, "changes", O_RDWR | O_APPEND | O_CREAT, 0600);
@@ -322,7 +322,7 @@ static int log_all(const struct revert_dirs *at, const struct revert_list *list)
         if (list->items[i].replaces)
             continue;
         add_removed(&removed, list->items[i].path, NULL);
-        /* A file is no directory to walk, and what is not there has nothing beneath it. */
+        /* The path may be a file, or nothing. */
         file_walk(at->data_fd, list->items[i].path, on_below, &below, &err);
     }
     r = fd < 0 ? fd : fstat(fd, &before) < 0 ? -errno : revert_log(fd, (const char *const *) removed.paths, removed.count);

@@ -24,7 +24,7 @@
 #include "fence/revalidate.h"
 #include "fence/whiteout.h"
 
-/* ---- what there is ---- */
+/* ---- collecting ---- */
 
 void revert_items_done(struct fence *f, struct revert_items *items)
 {
@@ -61,7 +61,7 @@ static void add_below(struct revert_items *items, struct inode *dir, const struc
     }
 }
 
-/* [locked] The directory that holds the last name of the path, as far as it is loaded; NULL. */
+/* [locked] The directory that holds the last name of the path, or NULL if it is not loaded. */
 static struct inode *find_parent(struct fence *f, const char *path, const char **ret_name)
 {
     struct inode *dir = f->root;
@@ -97,7 +97,7 @@ static bool is_one_of_several(struct fence *f, const struct inode *inode)
     return !inode_has(inode, INODE_DEAD) && inode->names && inode->names->name_next;
 }
 
-/* Whoever has the file open goes on with it, unless the base's takes its place. */
+/* An open file goes on with its content, unless the base's takes its place. */
 static void keep_content(struct fence *f, struct revert_item *item)
 {
     struct stat st, base;
@@ -115,7 +115,7 @@ static void keep_content(struct fence *f, struct revert_item *item)
     if (!is_one_of_several(f, item->inode)) {
         item->lives_on = inode_has(item->inode, INODE_ORPHAN) || remove_keep_open(f, item->inode, dir, name) == 0;
     } else if (handle_get(f, item->inode, LAYER_DELTA, &h) == 0) {
-        /* Its other names may be about to go as well. */
+        /* Its other names may be about to leave as well. */
         item->lives_on = handle_pin(f, item->inode, LAYER_DELTA);
         handle_put(f, h);
     }
@@ -138,9 +138,9 @@ void revert_tree_collect(struct fence *f, const char *path, struct revert_items 
         keep_content(f, &items->items[i]);
 }
 
-/* ---- what becomes of it ---- */
+/* ---- forgetting ---- */
 
-/* The base has a directory there: who stands in it stays there. */
+/* The base has a directory there: the inode stays and becomes the base's. */
 static bool dir_becomes_base(struct fence *f, const struct revert_item *item, struct inval_batch *batch)
 {
     struct inode *inode = item->inode;
@@ -148,7 +148,7 @@ static bool dir_becomes_base(struct fence *f, const struct revert_item *item, st
 
     if (!inode || !stat_base(f, item->path, &base) || !S_ISDIR(base.st_mode) || !inode_has(item->dir, INODE_BASE))
         return false;
-    /* Names that were remembered as absent may be there now. */
+    /* Names that are cached as absent may exist now. */
     batch->is_wide |= !inode_has(inode, INODE_BASE);
     handle_evict(f, inode, LAYER_DELTA);
     handle_evict(f, inode, LAYER_BASE);
@@ -190,7 +190,7 @@ static void file_becomes_base(struct fence *f, const struct revert_item *item, c
     atomic_store(&inode->base_stamp, base_stamp_of(base));
     inode->log_mark = 0;
     tree_unlock(f);
-    /* A symlink's target is remembered with its name. */
+    /* The kernel caches a symlink's target with its name. */
     if (S_ISLNK(base->st_mode))
         inval_batch_add_name(f, batch, item->dir, item->name, false);
     inval_batch_add_pages(f, batch, inode);
@@ -253,9 +253,9 @@ void revert_tree_forget(struct fence *f, const struct revert_items *items, struc
         passages_forget(f);
 }
 
-/* ---- the way there ---- */
+/* ---- directories above ---- */
 
-/* Markers that came to be in a directory when it was opened. */
+/* Loads the markers that were made in a directory when it was opened. */
 static void load_markers(struct fence *f, struct inode *dir, int fd)
 {
     autodirectory names = directory_open(fd);
@@ -280,7 +280,7 @@ static void load_markers(struct fence *f, struct inode *dir, int fd)
     }
 }
 
-/* The delta has a directory under the name now, where it was deleted or hidden; or one that was there shows the base. */
+/* The delta has a directory under the name that was deleted or hidden before; or an existing one shows the base now. */
 static struct inode *update_opened(struct fence *f, struct inode *dir, const char *path, const char *name,
                                    struct inval_batch *batch)
 {
@@ -313,7 +313,7 @@ static struct inode *update_opened(struct fence *f, struct inode *dir, const cha
     return inode;
 }
 
-/* One that was opened and went at once, because nothing was left in it. Its name may have been deleted before. */
+/* A directory that was opened and removed at once, because nothing was left in it. Its name may have been deleted before. */
 static void update_opened_and_removed(struct fence *f, struct inode *dir, const char *name, struct inval_batch *batch)
 {
     bool was_deleted = false;
@@ -336,7 +336,7 @@ static void update_opened_and_removed(struct fence *f, struct inode *dir, const 
     inval_batch_add_listing(f, batch, dir);
 }
 
-/* [a reference] */
+/* Returns a reference, or NULL. */
 static struct inode *ref_child_dir(struct fence *f, struct inode *dir, const char *name)
 {
     struct inode *inode = NULL;
@@ -403,7 +403,7 @@ void revert_tree_update_opened(struct fence *f, const char *path, const struct r
     inode_unref(f, dir);
 }
 
-/* One of several names becomes a file of its own. */
+/* Makes one of several names a file of its own. */
 static void split_hard_link(struct fence *f, struct inode *dir, const char *name)
 {
     uint64_t ino;

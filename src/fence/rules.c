@@ -14,10 +14,10 @@
 /*
  * Swapping rules on a running mount.
  *
- * Behind the closed gate every path in memory gets its place among the new rules: from the next operation on they hold. Then the
- * kernel is told, with the gate open again (a client may hold a directory in the kernel while it waits at the gate), and only
- * when that is done the caller hears of success: names first, because a name decides who gets to an inode at all, then pages and
- * attributes of every inode whose level changed, and the listings of all directories.
+ * Behind the closed gate every path in memory gets its state among the new rules, which hold from the next operation on. Then
+ * the gate opens, since a client may have a directory locked in the kernel while it waits at the gate, and the kernel is
+ * notified: names first, because a name decides which inode is reached, then pages and attributes of every inode whose level
+ * changed, and the listings of all directories. Only after that the call returns.
  */
 struct changed_inodes {
     struct inode **items; /* owned references */
@@ -26,7 +26,7 @@ struct changed_inodes {
 
 struct rules_swap {
     int64_t now_ns;
-    struct changed_inodes changed; /* to be told to the kernel */
+    struct changed_inodes changed; /* the kernel must drop these */
     struct changed_inodes hidden;  /* directories that may be passages now */
 };
 
@@ -44,7 +44,7 @@ static void changed_inodes_done(struct fence *f, struct changed_inodes *list)
     free(list->items);
 }
 
-/* What it lists may be other names now. */
+/* It may list other names now. */
 static void refresh_listing(struct dir *dir, int64_t now_ns)
 {
     dir->version++;
@@ -98,7 +98,7 @@ static struct ruleset *swap_in_memory(struct fence *f, struct ruleset *rules, st
     for (size_t i = 0; i < f->dead_count; i++)
         update_dead_levels(f, f->dead[i], swap);
     tree_unlock(f);
-    /* A file with several names is opened anew, which is when it is checked whether one of them is hidden now. */
+    /* A file with several names is opened again, which checks whether one of them is hidden now. */
     for (size_t i = 0; i < swap->changed.count; i++) {
         if (inode_has(swap->changed.items[i], INODE_MULTILINK))
             handle_evict(f, swap->changed.items[i], LAYER_BASE);
@@ -108,8 +108,9 @@ static struct ruleset *swap_in_memory(struct fence *f, struct ruleset *rules, st
     return old;
 }
 
-/* Before Linux 6.16 there is no way to renew all names at once: those we know are named one by one, directories only expire (a
- * dropped one would break getcwd for who stands in it), and negative ones of hidden names end by themselves in a second. */
+/* Before Linux 6.16 names cannot be expired all at once. Those that we know are dropped one by one; directories only expire,
+ * because dropping one would break getcwd() for processes in it. Negative entries of hidden names expire by themselves in a
+ * second. */
 static void forget_names_one_by_one(struct fence *f, const struct changed_inodes *list)
 {
     for (size_t i = 0; i < list->count; i++) {
@@ -126,7 +127,7 @@ int fence_set_rules(struct fence *f, struct ruleset *rules)
     struct rules_swap swap = { .now_ns = clock_wall_ns() };
     struct ruleset *old;
 
-    /* The kernel reads for whoever has a file open or mapped without asking us, and there is no way to take that back. */
+    /* The kernel reads files that are open or mapped without asking us, and that cannot be undone. */
     if (f->passthrough)
         return -EOPNOTSUPP;
     pthread_rwlock_wrlock(&f->gate);

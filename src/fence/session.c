@@ -20,7 +20,7 @@
 #define AWAY_NS 500000
 #define BURST_MIN 3
 #define SLOW_US 100000
-#define WAKE_NS 40000 /* what a sleeper's waking adds to the time until a request is met */
+#define WAKE_NS 40000 /* how much later a sleeping worker meets a request than a polling one */
 
 /* ---- reading ---- */
 
@@ -29,8 +29,8 @@ static void yield_cpu_once(void)
     sched_yield();
 }
 
-/* Spinning that seldom meets a request only takes CPU from those who could make one. While it does not pay, sleepers find out
- * whether it would have (see count_sleep). */
+/* Polling that seldom meets a request only takes CPU time from the clients. While it does not pay, count_sleep() finds out
+ * whether it would have. */
 static bool spin_pays(struct worker *w)
 {
     if (w->spins >= 64) {
@@ -46,7 +46,7 @@ static void count_sleep(struct worker *w)
     w->hits += clock_now_ns() - w->replied_ns < SPIN_NS + WAKE_NS;
 }
 
-/* After a request was read serve_request() says when it is heard. */
+/* After a request was read, serve_request() counts forgets_pending down. */
 static ssize_t try_read(struct worker *w)
 {
     atomic_fetch_add(&w->s->forgets_pending, 1);
@@ -54,7 +54,7 @@ static ssize_t try_read(struct worker *w)
         ssize_t n = read(w->s->fd, w->bytes, SESSION_BUFFER_BYTES);
         if (n > 0)
             return n;
-        /* ENOENT: the caller was killed while we read its request. */
+        /* ENOENT: the calling process was killed while we read its request. */
         if (n < 0 && (errno == EINTR || errno == ENOENT))
             continue;
         n = n < 0 ? -errno : 0;
@@ -63,7 +63,7 @@ static ssize_t try_read(struct worker *w)
     }
 }
 
-/* On a busy CPU whoever gives way is away for a turn of the others', which is long; whoever sleeps comes back as soon as it is woken. */
+/* On a busy CPU a thread that yields waits for the time slices of others, while a sleeper runs as soon as it is woken. */
 static int64_t give_way(struct worker *w, int64_t now_ns)
 {
     yield_cpu_once();
@@ -90,14 +90,14 @@ static ssize_t spin_for_request(struct worker *w)
     return n;
 }
 
-/* Nobody has to watch a leader that waits for a request; but one that stands back may want to read and not come to it. */
+/* A leader that waits for a request need not be watched, but one that is SCHED_IDLE may want to read and not run. */
 static void be_idle(struct worker *w)
 {
     if (session_still_leads(w))
         atomic_store(&w->s->busy_since_ns, 0);
 }
 
-/* The next request; -EAGAIN when another leads by now; another -errno when there will be none. */
+/* Reads the next request. Returns -EAGAIN if another worker leads by now, another -errno if there will be no more. */
 static ssize_t next_request(struct worker *w)
 {
     struct session *s = w->s;
@@ -127,7 +127,7 @@ static ssize_t next_request(struct worker *w)
 
 /* ---- serving ---- */
 
-/* After a quiet time nobody watches the leader. */
+/* After a quiet time no worker watches the leader. */
 static void call_watcher(struct session *s)
 {
     autolock(&s->lock);
@@ -144,11 +144,11 @@ static bool has_content_here(struct session *s, uint64_t node)
     return inode && inode_has(inode, INODE_UP);
 }
 
-/* What may take longer than waking another worker. */
+/* Returns true for requests that may take longer than waking another worker. */
 static bool takes_long(struct session *s, const struct fuse_in_header *head)
 {
     switch (head->opcode) {
-    case FUSE_SETATTR: /* copies a file of the base */
+    case FUSE_SETATTR: /* may copy a file of the base up */
         return !has_content_here(s, head->nodeid);
     case FUSE_FSYNC:
     case FUSE_FSYNCDIR:
@@ -178,7 +178,8 @@ static bool is_writeback(const struct fuse_in_header *head, size_t len)
     return head->opcode == FUSE_WRITE && len >= sizeof(*head) + sizeof(*in) && (in->write_flags & FUSE_WRITE_CACHE);
 }
 
-/* For session_await_writeback(). While the worker still counts as unheard, so that it is always in one of the two numbers. */
+/* For session_await_writeback(). Runs while the worker still counts in forgets_pending, so that it is always in one of the two
+ * numbers. */
 static void note_kind(struct session *s, const struct fuse_in_header *head, bool writes_back)
 {
     if (writes_back)
@@ -187,8 +188,8 @@ static void note_kind(struct session *s, const struct fuse_in_header *head, bool
         atomic_fetch_add(&s->background, 1);
 }
 
-/* One client asks one thing at a time; that its next request is there when we look only says that it was quick. FORGET, RELEASE and
- * pages that are written back are nobody's (0) and nobody waits for them. */
+/* A client sends one request at a time; that its next one is already there only shows that it is quick. FORGET, RELEASE and
+ * written-back pages have no process (0), and none waits for them. */
 static void count_burst(struct worker *w, const struct fuse_in_header *head)
 {
     if (head->pid == 0)
@@ -197,7 +198,7 @@ static void count_burst(struct worker *w, const struct fuse_in_header *head)
     w->last_pid = head->pid;
 }
 
-/* True: we still lead. */
+/* Returns true if this worker still leads. */
 static bool serve_request(struct worker *w, size_t len)
 {
     struct session *s = w->s;
@@ -278,7 +279,7 @@ static void worker_run(struct session *s)
     reply_free_buffer();
 }
 
-/* The last thing a worker does is let go of the lock under which session_run() waits for it. */
+/* The last thing that a worker does is to release the lock under which session_run() waits for it. */
 void *session_work(void *arg)
 {
     struct session *s = arg;
@@ -291,7 +292,7 @@ void *session_work(void *arg)
     return NULL;
 }
 
-/* The first worker is the caller's thread; it stays to the end. */
+/* The first worker is the caller's thread, which stays to the end. */
 int session_run(struct session *s)
 {
     s->count = 1;
@@ -354,7 +355,7 @@ void session_free(struct session *s)
         return;
     if (s->fuse)
         fuse_session_destroy(s->fuse);
-    /* libfuse closes the descriptor it was given. */
+    /* fuse_session_destroy() closes the device. */
     if (s->stop_fd >= 0)
         close(s->stop_fd);
     pthread_mutex_destroy(&s->lock);

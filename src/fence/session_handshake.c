@@ -1,4 +1,4 @@
-/* What is agreed with the kernel at the start. */
+/* The INIT handshake with the kernel. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fuse.h>
@@ -24,8 +24,8 @@ static ssize_t never_read(int fd, void *bytes, size_t size, void *userdata)
     return -1;
 }
 
-/* struct fuse_init_out on the wire. What came after flags2 is `unused` to older headers and has names in newer ones, where `unused` begins
- * later: spelt out, so that it does not matter with which we are built. */
+/* struct fuse_init_out on the wire. Older headers call what follows flags2 `unused`; newer ones have names for it, and their
+ * `unused` begins later. Spelt out here, so that the headers do not matter. */
 struct init_out {
     uint32_t major, minor;
     uint32_t max_readahead;
@@ -36,7 +36,7 @@ struct init_out {
     uint16_t max_pages, map_alignment;
     uint32_t flags2;
     uint32_t max_stack_depth; /* 7.40, Linux 6.9 */
-    uint16_t later[12];       /* request_timeout (7.43) and what is to come */
+    uint16_t later[12];       /* request_timeout (7.43) and later fields */
 };
 
 _Static_assert(sizeof(struct init_out) == 64 && sizeof(struct init_out) == sizeof(struct fuse_init_out) &&
@@ -45,8 +45,8 @@ _Static_assert(sizeof(struct init_out) == 64 && sizeof(struct init_out) == sizeo
                    offsetof(struct init_out, max_stack_depth) == 36,
                "struct init_out is not what the kernel reads");
 
-/* By hand, with any libfuse: see decision 39. Nothing changes where libfuse has asked for it already. */
-static void ask_for_passthrough(struct session *s, struct init_out *out)
+/* Works with any libfuse: see decision 39. Has no effect if libfuse has already asked for it. */
+static void request_passthrough(struct session *s, struct init_out *out)
 {
     enum { PASSTHROUGH_IN_FLAGS2 = 1 << 5 }; /* FUSE_PASSTHROUGH, bit 37 */
 
@@ -54,7 +54,7 @@ static void ask_for_passthrough(struct session *s, struct init_out *out)
         return;
     out->flags |= FUSE_INIT_EXT;
     out->flags2 |= PASSTHROUGH_IN_FLAGS2;
-    out->max_stack_depth = 1; /* the base must not be on a stacked file system itself */
+    out->max_stack_depth = 1; /* the base itself must not be on a stacked file system */
     s->has_passthrough = true;
 }
 
@@ -67,10 +67,10 @@ static void amend_init(struct session *s, struct iovec *iov, int count)
         return;
     if (iov[1].iov_len >= sizeof(struct init_out)) {
         struct init_out *out = iov[1].iov_base;
-        /* libfuse 3.14 does not know this flag. With it the kernel does not ask for security.capability before every write: there
-         * are no capabilities, suid or sgid bits in here to be dropped. */
+        /* libfuse 3.14 does not know this flag. With it the kernel does not ask for security.capability before every write; in
+         * here there are no capabilities and no suid or sgid bits to be dropped. */
         out->flags |= FUSE_HANDLE_KILLPRIV_V2;
-        ask_for_passthrough(s, out);
+        request_passthrough(s, out);
     }
     atomic_store_explicit(&s->init_unique, 0, memory_order_relaxed);
 }
@@ -83,7 +83,7 @@ static ssize_t send_reply(int fd, struct iovec *iov, int count, void *userdata)
     return writev(fd, iov, count);
 }
 
-/* The kernel begins with INIT; answered here, so that what was agreed is known before the first client comes. */
+/* The kernel's first request is INIT. It is answered here, so that its result is known before the first client comes. */
 static int answer_init(struct session *s)
 {
     struct pollfd fds = { .fd = s->fd, .events = POLLIN };
@@ -108,7 +108,7 @@ int session_attach(struct session *s, int take_fd)
     static const struct fuse_custom_io io = { .read = never_read, .writev = send_reply };
     int r;
 
-    s->fd = take_fd; /* libfuse's from here on */
+    s->fd = take_fd; /* libfuse owns it from here on */
     if (fcntl(s->fd, F_SETFL, O_NONBLOCK) < 0)
         return -errno;
     r = fuse_session_custom_io(s->fuse, &io, s->fd);

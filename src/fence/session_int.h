@@ -1,4 +1,4 @@
-/* The conversation with the kernel in pieces: what the files of session.h share. */
+/* The inside of a session, for the files of session.h. */
 #pragma once
 
 #include <pthread.h>
@@ -8,76 +8,76 @@
 #include "fence/cpu_follow.h"
 #include "fence/session.h"
 
-#define SESSION_BUFFER_BYTES ((1 << 20) + 4096) /* a write of the largest size and its headers */
-#define SESSION_ACTIVE_NS CLOCK_NS_PER_SEC      /* as long after a request the leader is watched */
+#define SESSION_BUFFER_BYTES ((1 << 20) + 4096) /* the largest write and its headers */
+#define SESSION_ACTIVE_NS CLOCK_NS_PER_SEC      /* how long after a request a worker watches the leader */
 
 /*
  * Who reads.
  *
- * One worker, the leader, reads requests; the others wait for their turn. A short request the leader serves itself and goes
- * on reading: a single client then talks to a single thread whose caches are warm, and nobody else is woken. Waking an idle CPU
- * is what makes a round trip slow, so after a reply the leader looks for the next request for SPIN_NS before it sleeps, as
- * long as that pays (see spin_pays), and is on the CPU of a client that asks one thing after the other (see cpu_follow.c).
+ * One worker, the leader, reads requests; the others wait for their turn. The leader serves a short request itself and goes on
+ * reading. So a single client talks to a single thread with warm caches, and no other thread is woken. Waking an idle CPU is
+ * what makes a round trip slow, so after a reply the leader polls for the next request for SPIN_NS before it sleeps, as long as
+ * that pays (see spin_pays), and it stays on the CPU of a client that sends one request after the other (see cpu_follow.c).
  *
- * Leadership is passed on in three cases: before a request that takes long (copying, syncing, moving); when several times in a
- * row a request of another process was waiting already, that is, when several clients ask at once; and when the leader is stuck
- * in a short one for STUCK_NS, or stands back and is kept from running, which a waiting worker notices and takes the lead. A worker
- * that finds it is no leader any more lines up. One whose request has to wait for what another worker does (session_begin_wait)
- * does not lead, and does not count among those who may be at work.
+ * The leader passes the lead on in three cases: before a request that takes long (copying, syncing, moving); when a request of
+ * another process was already waiting several times in a row, that is, when several clients send at once; and when it is stuck
+ * in a short request for STUCK_NS, or is kept from running while SCHED_IDLE, which a waiting worker notices. A worker that
+ * finds that it no longer leads joins the waiting ones. A worker whose request waits for another worker (session_begin_wait)
+ * does not lead and does not count among those that may be at work.
  *
  *     waiting --take_lead()--> leading --pass_lead()--> serving --> waiting
  *
- * `term` counts leaders; whoever's number is not the current one does not lead. With nothing to do the leader sleeps in poll()
- * and one other on a condition, the rest have gone home: no CPU is used.
+ * `term` counts leaders; a worker leads if its own number is the current one. Without requests the leader sleeps in poll() and
+ * one other worker on a condition. The rest have ended, so no CPU is used.
  */
 struct session {
     struct fence *f;
     struct fuse_session *fuse;
-    int fd;      /* owned: the device, non-blocking */
-    int stop_fd; /* owned: an eventfd */
+    int fd;      /* owned; the device, non-blocking */
+    int stop_fd; /* owned; an eventfd */
     unsigned workers_max;
     bool can_spin;
-    bool passes_all;      /* a test: every request beside the others, whatever the machine */
-    uint32_t slow_opcode; /* a test: a worker is away for a while between reading such a request and serving it; 0: none */
-    int serving_max;      /* workers for a crowd: half of the CPUs, the clients need theirs */
+    bool passes_all;      /* for tests: every request is served beside the others, whatever the machine */
+    uint32_t slow_opcode; /* for tests: a worker pauses between reading and serving requests of this kind; 0: none */
+    int serving_max;      /* the most workers that serve many clients: half of the CPUs, as clients need the rest */
     _Atomic int serving;  /* workers busy beside the leader */
     uint32_t offered2;    /* the kernel's flags2 */
     bool has_passthrough;
     _Atomic bool stopping;
-    _Atomic bool is_lost; /* someone else unmounted us */
+    _Atomic bool is_lost; /* unmounted from outside */
     _Atomic uint64_t requests;
     _Atomic uint64_t init_unique;
     struct cpu_follow cpu_follow;
-    _Atomic int forgets_pending; /* workers who read, or have read a FORGET and are not done with it */
-    _Atomic int writing_back;    /* workers who have read a page that is written back, and are not done with it */
-    _Atomic uint64_t background; /* requests read that the kernel may have sent without anybody waiting */
+    _Atomic int forgets_pending; /* workers that read a request, or have read a FORGET and not finished it */
+    _Atomic int writing_back;    /* workers that have read a page to write back and not finished it */
+    _Atomic uint64_t background; /* requests read for which the kernel may let no process wait */
 
     pthread_mutex_t lock;
     pthread_cond_t turn;
-    pthread_cond_t gone; /* a worker ended */
-    bool has_leader;     /* guarded by lock, as these */
-    bool has_watcher;    /* one of the waiting looks after the leader */
+    pthread_cond_t gone; /* signalled when a worker ends */
+    bool has_leader;     /* guarded by lock, as are the next four */
+    bool has_watcher;    /* one waiting worker watches the leader */
     unsigned count, waiting;
-    unsigned waiting_aside; /* of `count`: see session_begin_wait() */
+    unsigned waiting_aside; /* of `count`: workers in session_begin_wait() */
     _Atomic uint64_t term;
-    _Atomic int64_t busy_since_ns; /* of the leader; 0: it reads, or waits for something to read */
-    _Atomic int64_t last_ns;       /* when a request came */
+    _Atomic int64_t busy_since_ns; /* when the leader began a request; 0: it reads or waits */
+    _Atomic int64_t last_ns;       /* time of the last request */
 };
 
 struct worker {
     struct session *s;
     char *bytes; /* owned */
     uint64_t term;
-    bool was_waiting; /* the request was there before we looked */
-    unsigned burst;   /* how many in a row were, and from another process than the one before */
+    bool was_waiting; /* the last request was there at the first read */
+    unsigned burst;   /* how many in a row were, each from another process than the one before */
     uint32_t last_pid;
-    unsigned spins, hits; /* how often looking for a request would have paid, of how many times */
-    unsigned yields;      /* how often it gave way until it met the request; 0: it was not looking for it */
-    int64_t replied_ns;   /* when it was done with the one before */
+    unsigned spins, hits; /* how often polling would have met a request, of how many times */
+    unsigned yields;      /* how often it yielded before the request came; 0: it did not poll */
+    int64_t replied_ns;   /* when it finished the last request */
     struct client_affinity affinity;
 };
 
-extern __thread struct worker *session_self; /* borrowed; NULL in threads that are none */
+extern __thread struct worker *session_self; /* borrowed; NULL in threads that are no workers */
 
 static inline bool session_still_leads(const struct worker *w)
 {
@@ -86,14 +86,14 @@ static inline bool session_still_leads(const struct worker *w)
 
 /* ---- session_leader.c ---- */
 
-/* Waits until it is this worker's turn. False: time to end. */
+/* Waits until it is this worker's turn. Returns false if the worker shall end. */
 bool session_take_lead(struct worker *worker);
 void session_pass_lead(struct worker *worker);
 
-/* One more, if there may be. Called with the lock held. */
+/* Starts one more worker if the limit allows. [lock] */
 void session_add_worker(struct session *session);
 
 /* ---- session.c ---- */
 
-/* A worker's thread. */
+/* The main function of a worker's thread. */
 void *session_work(void *session);

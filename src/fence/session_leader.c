@@ -1,4 +1,4 @@
-/* Who reads, and who waits: see struct session. */
+/* Who leads and who waits: see struct session. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -14,8 +14,8 @@
 
 __thread struct worker *session_self;
 
-/* While there is work, one of those who wait wakes up now and then to see whether the leader is stuck. The others sleep until
- * they are called, and go home when that does not happen for long. True: time to go. */
+/* While there are requests, one waiting worker wakes up now and then to see whether the leader is stuck. The others sleep until
+ * they are signalled, and end if that does not happen for long. Returns true if this worker shall end. */
 static bool wait_turn(struct session *s)
 {
     int64_t now = clock_now_ns();
@@ -68,7 +68,7 @@ void session_add_worker(struct session *s)
     if (s->count - s->waiting_aside >= s->workers_max)
         return;
     if (session_self)
-        cpu_follow_end(&s->cpu_follow, &session_self->affinity); /* a thread inherits that */
+        cpu_follow_end(&s->cpu_follow, &session_self->affinity); /* a new thread inherits the scheduling policy */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
     pthread_attr_init(&attr);
@@ -106,7 +106,7 @@ bool session_begin_wait(struct session *s)
     s->waiting_aside++;
     if (atomic_load(&s->term) == session_self->term)
         s->has_leader = false;
-    session_self->term = 0; /* whoever leads now, we do not */
+    session_self->term = 0; /* this worker does not lead, whichever does */
     if (!s->has_leader && s->waiting > 0)
         pthread_cond_signal(&s->turn);
     else if (!s->has_leader)
@@ -120,19 +120,19 @@ void session_end_wait(struct session *s)
     s->waiting_aside--;
 }
 
-/* While clients keep the device full it is never seen empty; but of FEW requests some are FORGETs then, if there are any. */
+/* While clients keep the device full it is never seen empty. But of FEW requests some are FORGETs, if there are any. */
 static bool is_caught_up(struct session *s, uint64_t since)
 {
     enum { FEW = 64 };
     struct pollfd fds = { .fd = s->fd, .events = POLLIN };
     bool is_read = poll(&fds, 1, 0) == 0 || atomic_load(&s->requests) - since > FEW;
 
-    /* In this order: what is not in the device any more is in somebody's hands. */
+    /* In this order: what has left the device is counted in forgets_pending. */
     return is_read && atomic_load(&s->forgets_pending) == 0;
 }
 
-/* The kernel has queued a FORGET when the system call returns that made it forget, but hands out later requests first now and
- * then. */
+/* The kernel has queued a FORGET when the system call that caused it returns, but now and then hands out later requests
+ * first. */
 void session_await_forgets(struct session *s)
 {
     int64_t until = clock_now_ns() + CATCH_UP_NS;
@@ -153,12 +153,14 @@ static bool is_unread(struct session *s)
 }
 
 /*
- * The kernel hands out requests in the order in which they came, but sends only SESSION_BACKGROUND_MAX of those for which nobody waits,
- * such as pages that are written back, and keeps the others to itself until some are answered. So all that it had are read when
- *   - nothing is to be read: workers have fewer than that in their hands, so it keeps none back; or,
- *   - where clients ask without end, a request of our own has been answered: what was there before it is read. If the kernel had
- *     kept any back at that time, all it may send would have been there, and would have been read meanwhile but for those
- *     in the hands of workers.
+ * The kernel hands out requests in the order in which they came. But of those for which no process waits, such as written-back
+ * pages, it sends only SESSION_BACKGROUND_MAX and keeps the others back until some are answered. So we have read all that it
+ * had when
+ *
+ *   - there is nothing to read: workers then hold fewer than that, so the kernel keeps none back; or,
+ *   - where clients send without pause, a request of our own has been answered: what was there before it has been read. Had
+ *     the kernel kept any back at that time, as many as it may send would have been there, and all but those that workers hold
+ *     would have been read meanwhile.
  */
 static bool has_read_all(struct session *s, int mount_fd)
 {
@@ -172,7 +174,7 @@ static bool has_read_all(struct session *s, int mount_fd)
     return atomic_load(&s->background) - before < SESSION_BACKGROUND_MAX / 2;
 }
 
-/* In this order: what was read is in the first number until it is in the second. */
+/* In this order: a request that was read is in the first number until it is in the second. */
 static bool has_written_all(struct session *s)
 {
     return atomic_load(&s->forgets_pending) == 0 && atomic_load(&s->writing_back) == 0;

@@ -24,7 +24,7 @@ struct sync_age {
 };
 
 struct sync_ages {
-    struct sync_age *files; /* owned; by path */
+    struct sync_age *files; /* owned; sorted by path */
     size_t count, cap;
 };
 
@@ -71,7 +71,7 @@ static const struct sync_age *sync_ages_find(const struct sync_ages *sync_ages, 
     return sync_ages->count ? bsearch(&key, sync_ages->files, sync_ages->count, sizeof(key), by_path) : NULL;
 }
 
-/* ---- on disk: four numbers and a path for each, ended by a NUL ---- */
+/* ---- on disk: four numbers and a path for each, NUL-terminated ---- */
 
 int sync_age_load(int meta_fd, struct sync_ages **ret)
 {
@@ -97,7 +97,7 @@ int sync_age_load(int meta_fd, struct sync_ages **ret)
     return 0;
 }
 
-/* Without room it is in memory. */
+/* Without space on disk the record is in memory only. */
 static void sync_ages_store(struct fence *f)
 {
     autodone(buf) struct buf text = BUF_EMPTY;

@@ -1,11 +1,12 @@
 /*
- * When files were changed whose hand-over failed.
+ * The change times of files whose sync-out failed.
  *
- * A change is as old as the ctime of the file in the delta. Whoever takes files gives them second names; when the taking fails, those go
- * again, and each of both makes the file look as if it had just been changed: tried once more, it would win over what others have done in
- * the meantime. So what a failed hand-over had is noted, and counts as long as the file is the one it was.
+ * A change is as old as the ctime of the file in the delta. A sync-out links the files elsewhere; when it fails, those links
+ * are removed, and both steps make a file look as if it had just been changed: at the next attempt it would win over what
+ * others have changed in the meantime. So the times of a failed sync-out are recorded, and count as long as the file is
+ * unchanged.
  *
- * The note is in meta/tried too, for the next fence, as far as there is room: most that fail do so because there is none.
+ * The record is in meta/tried too, for the next fence, if there is space: most sync-outs that fail do so for lack of it.
  */
 #pragma once
 
@@ -13,14 +14,14 @@
 
 struct sync_ages;
 
-/* What the last fence left. */
+/* Loads what the last fence recorded. */
 int sync_age_load(int meta_fd, struct sync_ages **ret);
 void sync_age_free(struct sync_ages *sync_ages);
 
-/* Behind the closed gate. The hand-over of the list failed. */
+/* [gate closed] The sync-out of the list failed. */
 void sync_age_note(struct fence *f, const struct sync_out_list *list);
 
-/* It did not: what is left in the delta has its note still. */
+/* It succeeded: only what is left in the delta keeps its record. */
 void sync_age_forget(struct fence *f, const struct sync_out_list *list);
 
 /* When the file of the delta was changed. */

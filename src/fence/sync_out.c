@@ -16,18 +16,18 @@
 #include "fence/sync_out_int.h"
 
 #define GATE_NS (10 * CLOCK_NS_PER_SEC)
-#define IMPATIENT_NS (50 * CLOCK_NS_PER_MS) /* for a test */
+#define IMPATIENT_NS (50 * CLOCK_NS_PER_MS) /* for tests */
 #define FEW_CHANGES 16
 
 /*
- * The gate is what makes the moment: behind it no operation is under way. Clients wait at it, and hold what they hold in the kernel
- * meanwhile (the lock of a directory, a page that is being written back); nothing in here asks the kernel for any of that. The
- * backing file systems do not wait for us either: pages of ours that they might want to clean are not theirs.
+ * The gate makes the instant: behind it no operation is under way. Clients wait at it and keep their locks in the kernel
+ * meanwhile (a directory's lock, a page that is being written back); nothing here needs the kernel to take any of those. The
+ * backing file systems do not wait for us either: pages that they might want to clean are not pages of our mount.
  *
- * Pages that were changed through a mapping before we were called are fetched before the gate closes. syncfs() makes the kernel send
- * them, but it does not wait for our answers, so we wait until all of them are written; behind the gate they could not be. A client
- * that keeps more on their way than the kernel lets through, for as long as we have patience, only delays its own: those that
- * come too late, or are changed again meanwhile, are a later change, and the file is copied up anew.
+ * Pages that were changed through a mapping before the call are fetched before the gate closes. syncfs() makes the kernel send
+ * them, but does not wait for our answers, so we wait until all are written; behind the gate they could not be. A client that
+ * has more under way than the kernel lets through, for as long as we wait, only delays its own: pages that come too late, or
+ * are changed again meanwhile, are a later change, and the file is copied up again.
  */
 int sync_out_fetch_pages(struct fence *f, int64_t patience_ns, struct err *err)
 {
@@ -36,12 +36,12 @@ int sync_out_fetch_pages(struct fence *f, int64_t patience_ns, struct err *err)
 
     if (fd < 0)
         return f->mount_point && errno != ENOTCONN ? err_errno(err, -errno, "fetching mapped pages") : 0;
-    syncfs(fd); /* an error says that a page was refused; the others were sent nevertheless */
+    syncfs(fd); /* an error means that a page was refused; the others were sent nevertheless */
     session_await_writeback(f->session, fd, until_ns);
     return 0;
 }
 
-/* Whoever takes waits for the disk, with clients waiting at the gate. When there is much to wait for, it is done before. */
+/* `apply` waits for the disk while clients wait at the gate. If there is much to wait for, it is done before. */
 static void sync_delta_data(struct fence *f)
 {
     if (atomic_load(&f->changes) - f->synced_changes > FEW_CHANGES)
@@ -58,7 +58,7 @@ int sync_out_close_gate(struct fence *f, int64_t patience_ns, struct err *err)
     return r ? err_errno(err, -r, "stopping file operations") : 0;
 }
 
-/* A file that was deleted and is still open may have its content in the base, from where it may go now. */
+/* A deleted file that is still open may have its content in the base, where it may be removed now. */
 static void pin_dead_files(struct fence *f)
 {
     struct inode **dead = NULL;
@@ -119,7 +119,7 @@ static void count_outcomes(const struct sync_out_list *list, struct sync_out_res
         ret->left += list->items[i].kind == SYNC_OUT_ITEM_FILE && list->items[i].is_blocked;
 }
 
-/* Nothing of the sandbox's is left in the delta. */
+/* Returns true if the delta holds nothing any more. */
 static bool is_empty(struct fence *f)
 {
     const struct dir *dir = f->root->dir;

@@ -1,25 +1,25 @@
-/* A hand-over from inside: what there is to give (sync_out_list.c), and how it leaves the delta (sync_out_prune.c). */
+/* The inside of a sync-out: listing the changes (sync_out_list.c), and removing them from the delta (sync_out_prune.c). */
 #pragma once
 
 #include "fence/fence_int.h"
 #include "fence/sync_out.h"
 
 enum sync_out_item_kind {
-    SYNC_OUT_ITEM_FILE,   /* the delta has something that is no directory */
-    SYNC_OUT_ITEM_MARKER, /* a name that is deleted */
+    SYNC_OUT_ITEM_FILE,   /* something in the delta that is no directory */
+    SYNC_OUT_ITEM_MARKER, /* a deleted name */
     SYNC_OUT_ITEM_DIR,    /* a directory of the delta */
-    SYNC_OUT_ITEM_HIDE,   /* no such thing yet: a name in an opaque directory that needs a marker when that is opaque no more */
+    SYNC_OUT_ITEM_HIDE,   /* nothing yet: a name that needs a marker when its directory is not opaque any more */
 };
 
-/* Something the delta has under a name, and that may leave it. */
+/* Something that the delta has under a name and that may leave it. */
 struct sync_out_item {
     enum sync_out_item_kind kind;
-    struct inode *dir;   /* a reference: the directory with the name */
-    struct inode *inode; /* a reference; NULL where nobody had it loaded, never for a directory */
+    struct inode *dir;   /* a reference; the directory with the name */
+    struct inode *inode; /* a reference; NULL if not loaded, never for a directory */
     char *path;          /* owned */
     const char *name;    /* in path */
     size_t first, count; /* its changes in the list */
-    bool is_opaque;      /* a directory: nothing of the base showed through */
+    bool is_opaque;      /* a directory through which nothing of the base showed */
     bool is_blocked;     /* stays */
     uint64_t bytes;      /* what a file counts for */
 };
@@ -27,15 +27,15 @@ struct sync_out_item {
 struct sync_out_list {
     struct sync_out_change *changes; /* owned, with their paths */
     size_t count, cap;
-    struct sync_out_item *items; /* owned; a directory comes before what is in it */
+    struct sync_out_item *items; /* owned; a directory comes before its children */
     size_t item_count, item_cap;
 };
 
-/* Everything, behind the closed gate. */
+/* Lists all changes. [gate closed] */
 int sync_out_list_fill(struct fence *f, struct sync_out_list *list);
 void sync_out_list_done(struct fence *f, struct sync_out_list *list);
 
-/* A name that is another's now: for the kernel to ask again. */
+/* A name that leads to something else now: the kernel must look it up again. */
 struct sync_out_inval {
     struct inode *dir;   /* a reference */
     struct inode *inode; /* a reference; NULL: not loaded */
@@ -47,19 +47,19 @@ struct sync_out_invals {
     size_t count, cap;
 };
 
-/* After it was taken, behind the closed gate: what was taken or lost leaves the delta on disk and in memory. */
+/* Removes what was applied or lost from the delta, on disk and in memory. [gate closed] */
 void sync_out_prune(struct fence *f, struct sync_out_list *list, struct sync_out_invals *batch);
 
-/* With the gate open again. */
+/* Notifies the kernel. [gate open] */
 void sync_out_notify(struct fence *f, struct sync_out_invals *batch);
 
-/* Before the delta is loaded: what a process that was killed after the taking had left. */
+/* Completes the sync-out of a process that was killed after `apply`. Call before the delta is loaded. */
 int sync_out_recover(struct fence *f);
 
-/* What sync_out_recover() needs to know, from before the taking until after the drop. */
+/* Write and remove the intent that sync_out_recover() needs, before `apply` and after the removal from the delta. */
 int sync_out_begin(struct fence *f, const struct sync_out_list *list);
 void sync_out_end(struct fence *f);
 
-/* Also for whoever holds the fence still (quiesce.h): pages that were changed through a mapping come to us; then nobody is at work. */
+/* Also for fence_quiesce(): fetches pages that were changed through a mapping; waits until no operation is under way. */
 int sync_out_fetch_pages(struct fence *f, int64_t patience_ns, struct err *err);
 int sync_out_close_gate(struct fence *f, int64_t patience_ns, struct err *err);

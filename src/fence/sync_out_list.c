@@ -16,7 +16,7 @@
 #include "fence/whiteout.h"
 
 /*
- * What there is to hand over, from the entries in memory: the delta itself is only looked at where they say there is something.
+ * Lists the changes from the entries in memory. It only looks at the delta where they say that there is something.
  */
 struct scan_entries {
     struct scan_entry *items;
@@ -48,7 +48,8 @@ static int list_file(struct sync_scan *g, struct inode *dir, const struct base_d
     if (r < 0) {
         if (r != -ENOENT || !in_base)
             return r;
-        /* Taken the last time, when not all could be done and somebody else did the rest: it only has to be let go. */
+        /* It was applied the last time, when not all could be done, and somebody else finished it: it only has to be
+         * forgotten. */
         sync_scan_item(g, SYNC_OUT_ITEM_FILE, dir, it);
         return 0;
     }
@@ -66,7 +67,7 @@ static int list_file(struct sync_scan *g, struct inode *dir, const struct base_d
     if (in_base && S_ISDIR(base.st_mode)) {
         struct deleted_tree w = { .g = g, .removed_ns = change.changed_ns };
         r = deleted_tree_add(&w, below->fd, it->name, it->match, 0);
-        /* What is in the way can't go: nor can this come. */
+        /* What is in the way cannot be removed, so this cannot be applied. */
         if (r < 0 || w.has_hidden || w.has_newer) {
             item->is_blocked = true;
             return r;
@@ -81,7 +82,7 @@ static int list_file(struct sync_scan *g, struct inode *dir, const struct base_d
 
 static int list_children(struct sync_scan *g, struct inode *dir, const struct base_dir *below);
 
-/* As long as nothing is in it, one that a rule asked for is no change. */
+/* A directory that a rule asked for is no change while it is empty. */
 static bool is_promised(const struct sync_scan *g)
 {
     size_t len = g->path.len;
@@ -95,7 +96,8 @@ static bool is_promised(const struct sync_scan *g)
     return false;
 }
 
-/* One without the mark was made where the base had nothing: what has come there since is somebody else's, and not covered. */
+/* A directory without the opaque mark was made where the base had nothing: what has come there since is by others, and not
+ * covered. */
 static int64_t cover_time(struct sync_scan *g)
 {
     autofree char *at = xprintf("%s/" WHITEOUT_OPAQUE, g->path.data);
@@ -164,7 +166,7 @@ static int list_dir(struct sync_scan *g, struct inode *dir, const struct base_di
         r = deleted_tree_add_uncovered(g, it->inode, &in, it);
     if (r == 0)
         r = list_children(g, it->inode, &in);
-    /* Still promised only: nothing was in it. */
+    /* Nothing was in it, so it is no change. */
     if (g->promised_count > promised) {
         g->promised_count = promised;
         g->list->items[index].is_blocked = true;
@@ -180,7 +182,7 @@ static int cmp_scan_entry(const void *a, const void *b)
     return strcmp(((const struct scan_entry *) a)->name, ((const struct scan_entry *) b)->name);
 }
 
-/* What the delta has under names of the directory, sorted, so that two looks at the same tree give the same list. */
+/* Collects what the delta has under names of the directory, sorted, so that the order is stable. */
 static void read_entries(struct fence *f, struct inode *dir, struct scan_entries *list)
 {
     tree_lock(f);
@@ -241,7 +243,7 @@ static int list_children(struct sync_scan *g, struct inode *dir, const struct ba
     return r;
 }
 
-/* A file whose names cannot all go stays whole: what is left in the delta would otherwise be the very file that the base has. */
+/* If one name of a file stays in the delta, all do: otherwise the delta and the base would share the file. */
 static void block_linked(struct sync_out_list *list)
 {
     for (size_t i = 0; i < list->item_count; i++) {
@@ -255,7 +257,7 @@ static void block_linked(struct sync_out_list *list)
     }
 }
 
-/* Changes of what is blocked go from the list, and the others' indexes follow. */
+/* Removes the changes of blocked items from the list, and adjusts the indexes of the others. */
 static void leave_out_blocked(struct sync_out_list *list)
 {
     autofree size_t *now_at = xalloc((list->count + 1) * sizeof(*now_at));

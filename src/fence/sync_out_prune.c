@@ -30,19 +30,19 @@
 #define INTENT_BYTES_MAX (256u << 20)
 
 /*
- * Leaving the delta, when the base has it all.
+ * Removing changes from the delta when the base has them all.
  *
- * A process that is killed on the way must leave a delta that shows the same tree over the new base. Files are gone from it by
- * then, or go one by one: the base has the same under their names. A marker over a name that the base has no more does no harm, and
- * goes with the next hand-over. A directory that is the base's too goes when it is empty. The one thing that must not stay is
- * the mark "opaque" on a directory whose files were taken: so those go first, and a note in meta/handover, written before the
- * taking, tells the next mount to do it.
+ * A process that is killed meanwhile must leave a delta that shows the same tree over the new base. Files are removed one by
+ * one: the base has the same under their names. A marker over a name that the base does not have does no harm, and goes with
+ * the next sync-out. A directory that the base has too is removed when it is empty. Only the opaque mark must not remain on a
+ * directory whose files were applied: so these marks go first, and an intent in meta/handover, written before `apply`, makes
+ * the next mount remove them.
  */
 
-/* ---- the note ---- */
+/* ---- the intent ---- */
 
-/* 'f' and a path for each file to be taken, 'w' for each name that needs a marker, 'd' for each opaque directory, each ended by a
- * NUL. */
+/* 'f' and a path for each file to be applied, 'w' for each name that needs a marker, 'd' for each opaque directory, each
+ * NUL-terminated. */
 int sync_out_begin(struct fence *f, const struct sync_out_list *list)
 {
     static const char letters[] = { [SYNC_OUT_ITEM_HIDE] = 'w', [SYNC_OUT_ITEM_DIR] = 'd' };
@@ -99,7 +99,7 @@ static int show_base_through(struct fence *f, const char *path)
     return unlinkat(fd, WHITEOUT_OPAQUE, 0) < 0 && errno != ENOENT ? -errno : 0;
 }
 
-/* All were taken or none. */
+/* Either all were applied or none. */
 int sync_out_recover(struct fence *f)
 {
     autodone(buf) struct buf text = BUF_EMPTY;
@@ -119,7 +119,7 @@ int sync_out_recover(struct fence *f)
     return r;
 }
 
-/* ---- names that mean something else now ---- */
+/* ---- names that lead to something else now ---- */
 
 static void add_inval(struct fence *f, struct sync_out_invals *invals, struct inode *dir, const char *name, struct inode *inode)
 {
@@ -133,7 +133,7 @@ static void add_inval(struct fence *f, struct sync_out_invals *invals, struct in
     tree_unlock(f);
 }
 
-/* As far as the path is loaded: beyond that nobody has asked. */
+/* Follows the path as far as it is loaded: the kernel knows nothing beyond that. */
 static void add_path_inval(struct fence *f, struct sync_out_invals *invals, const char *path)
 {
     struct inode *dir = f->root, *inode = NULL;
@@ -180,7 +180,7 @@ void sync_out_notify(struct fence *f, struct sync_out_invals *invals)
     *invals = (struct sync_out_invals){ 0 };
 }
 
-/* ---- one by one ---- */
+/* ---- removing items ---- */
 
 static bool any_is(const struct sync_out_list *list, const struct sync_out_item *item, enum sync_out_outcome outcome)
 {
@@ -191,8 +191,8 @@ static bool any_is(const struct sync_out_list *list, const struct sync_out_item 
     return false;
 }
 
-/* [locked] The content is the base's from now on. Descriptors of the delta's file, which may be the base's by now, must not stay:
- * the next write would go there. */
+/* [locked] The content is the base's from now on. Descriptors of the delta's file, which may be the base's by now, must be
+ * closed: the next write would go there. */
 static void become_base(struct inode *inode, const struct stat *base)
 {
     inode_set(inode, INODE_BASE);
@@ -209,8 +209,8 @@ static bool stat_base(struct fence *f, const char *path, struct stat *ret)
     return fd >= 0 && fstat(fd, ret) == 0 && casefold_check_path(f->base_fd, path) == 0;
 }
 
-/* A file that lost its name to nothing, or to something of another kind, and may be open: its content goes on without a name, in a
- * copy, because the one there is belongs to others by now. */
+/* Keeps a file open that lost its name to nothing, or to something of another kind. It goes on without a name, in a copy,
+ * because the original belongs to others by now. */
 static bool keep_without_name(struct fence *f, struct inode *inode, const char *path)
 {
     autofd int from = -1, to = -1;
@@ -229,7 +229,7 @@ static bool keep_without_name(struct fence *f, struct inode *inode, const char *
     return true;
 }
 
-/* One of several names of a file becomes a file of its own, with a number of its own. */
+/* One of several names of a file becomes a file of its own, with its own number. */
 static bool is_one_of_several(struct fence *f, const struct inode *inode)
 {
     bool several;
@@ -281,7 +281,7 @@ static void prune_file(struct fence *f, const struct sync_out_list *list, const 
         add_path_inval(f, invals, item->path);
 }
 
-/* What the base still has there came too late to be deleted, or won. */
+/* What the base still has there was changed too late to be deleted, or won. */
 static void prune_marker(struct fence *f, const struct sync_out_item *item, struct sync_out_invals *invals)
 {
     autofd int dir = -1;
@@ -297,7 +297,7 @@ static void prune_marker(struct fence *f, const struct sync_out_item *item, stru
         add_path_inval(f, invals, item->path);
 }
 
-/* Attributes of directories have no place in the base: one that has any stays. */
+/* The base keeps no xattrs of directories: one that has any stays. */
 static bool has_xattrs(int fd)
 {
     char list[4096];
@@ -306,7 +306,7 @@ static bool has_xattrs(int fd)
     return n < 0 ? errno == ERANGE : xattr_filter(list, (size_t) n) > 0;
 }
 
-/* Somebody else's file is there instead, and is newer. */
+/* Somebody else's newer file is there instead. */
 static void prune_lost_dir(struct fence *f, const struct sync_out_item *item)
 {
     if (path_unlink_beneath(f->data_fd, item->path, AT_REMOVEDIR) < 0)
@@ -316,8 +316,8 @@ static void prune_lost_dir(struct fence *f, const struct sync_out_item *item)
     remove_from_tree(f, item->dir, item->name, false);
 }
 
-/* Markers of what is still deleted, FIFOs and whatever was left keep a directory in the delta, and so does a mode that the base did
- * not take. */
+/* A directory stays in the delta if it contains markers, FIFOs or items that were left, or has a mode that the base did not
+ * take. */
 static void prune_dir(struct fence *f, const struct sync_out_list *list, const struct sync_out_item *item)
 {
     struct inode *inode = item->inode;
@@ -358,7 +358,7 @@ static void prune_dir(struct fence *f, const struct sync_out_list *list, const s
     ino_map_keep_time(f, inode->ino, mtime_ns);
 }
 
-/* The base has a directory there now, of which all that the sandbox may see is the sandbox's. */
+/* The base has a directory there now, in which everything visible to the sandbox is its own. */
 static void open_to_base(struct fence *f, const struct sync_out_item *item)
 {
     struct stat base;
@@ -373,7 +373,7 @@ static void open_to_base(struct fence *f, const struct sync_out_item *item)
     inode_set(item->inode, INODE_BASE);
 }
 
-/* Before the directory is opened. */
+/* Call before the directory is opened. */
 static void prune_hide_name(struct fence *f, const struct sync_out_item *item)
 {
     size_t len = strlen(item->name);
@@ -420,7 +420,7 @@ void sync_out_prune(struct fence *f, struct sync_out_list *list, struct sync_out
         const struct sync_out_change *change = &list->changes[i];
         if (change->outcome != SYNC_OUT_LEFT)
             base_origin_forget(f, change->path);
-        /* No file: something is in sight again. */
+        /* No file: something becomes visible again. */
         if (change->outcome == SYNC_OUT_LOST && change->from_fd < 0)
             add_path_inval(f, invals, change->path);
     }

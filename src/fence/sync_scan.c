@@ -21,7 +21,6 @@ static void add_change(struct sync_scan *g, const struct sync_out_change *change
     list->count++;
 }
 
-/* Directories that rules had promised are a change as soon as something is in them. */
 void sync_scan_change(struct sync_scan *g, const struct sync_out_change *change)
 {
     for (size_t i = 0; i < g->promised_count; i++) {
@@ -79,7 +78,7 @@ struct sync_out_base sync_scan_base_of(const struct stat *st)
     return (struct sync_out_base){ SYNC_OUT_BASE_PRESENT, st->st_ino, (uint64_t) st->st_size, sync_scan_ns(st->st_mtim) };
 }
 
-/* Below a directory that was covered as a whole there is no origin of each name. What is there since before, was there. */
+/* Below a directory that was covered as a whole no origins are recorded. What is there since before then was there. */
 struct sync_out_base sync_scan_base_at(struct sync_scan *g, const struct base_dir *below, const struct stat *base)
 {
     struct base_origin origin;

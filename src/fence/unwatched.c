@@ -16,23 +16,22 @@
 #include "fence/unwatched_poll.h"
 
 /*
- * What the kernel may hold of a blind directory, and how it comes to hear of a change:
+ * What the kernel may cache of an unwatched directory, and how it learns of a change:
  *
- *   names, attributes      for unwatched_round_ms. When it asks again, the name is compared with the base (unwatched_check_name): what is
- *                          another file is cut from its inode, as an event of a watch would have done.
- *   pages of a file        for as long as it likes, but a file with other content is told of only when its pages are dropped:
- *                          INODE_STALE makes the answer wait for that (reply.c). With new attributes over old pages a reader
- *                          would find the end of a page filled with zeros. Who keeps a file open and reads what is cached asks
- *                          nothing at all, so for some rounds the poller compares each file of which content was told, and in
- *                          the end drops its pages: then whoever still reads asks.
- *   a listing              is dropped by the poller a second after it was told, whether something changed or not: whether it
- *                          did may depend on hidden names.
- *   times of a directory   move when the visible names in it are others than they were: its own time in the base would tell of
- *                          hidden ones. Compared by a digest, at most four times in a round.
+ *   names, attributes      for unwatched_round_ms. When it looks again, the name is compared with the base
+ *                          (unwatched_check_name): a name of another file is detached from its inode, as by an event of a watch.
+ *   pages of a file        without limit, but new attributes are sent only after the pages are dropped: INODE_STALE delays the
+ *                          answer (reply.c). With new attributes over old pages a reader would see the end of a page filled
+ *                          with zeros. A process that keeps a file open and reads cached pages causes no request, so for some
+ *                          rounds the poller compares each file that was read, and finally drops its pages: readers ask again.
+ *   a listing              the poller drops it after a second whether or not something changed: whether it did may depend on
+ *                          hidden names.
+ *   times of a directory   move when its visible names have changed: its own time in the base would reveal changes of hidden
+ *                          ones. Compared by a digest, at most four times in a round.
  *   a passage              "nothing visible below" is forgotten as often.
  *
- * A directory may be moved with all that is in it while a process stands there and asks for nothing above it. So each check
- * of a directory begins with those above it: what has moved out of its place is not shown any longer.
+ * A directory may be moved with all that is in it while a process works there and looks up nothing above it. So each check of a
+ * directory begins with those above it: what has moved away is not shown any longer.
  */
 #define TIMEOUT_S 86400.0
 #define CHECKS_IN_A_ROUND 4
@@ -54,7 +53,7 @@ void unwatched_remove(struct fence *f, struct inode *dir)
         atomic_fetch_sub(&f->unwatched_dirs, 1);
 }
 
-/* ---- how long ---- */
+/* ---- timeouts ---- */
 
 double unwatched_name_timeout_s(struct fence *f, const struct inode *dir)
 {
@@ -83,18 +82,18 @@ double unwatched_attr_timeout_s(struct fence *f, const struct inode *inode)
 
 /* ---- comparing ---- */
 
-/* Other content: reading goes on with a new descriptor, because a remote file system may serve an old one from its own cache. Of
- * what the poller looks after there may be pages in the kernel; if it cannot be told whether they are old, they are for the poller to
- * drop: an answer that waited for that does not count for the kernel, so there may be only one for each change. */
+/* For other content reading needs a new descriptor, because a remote file system may serve an old one from its own cache. Of a
+ * file that the poller visits the kernel may have pages. If it is unknown whether they are old, the poller drops them: the
+ * kernel does not cache an answer that waited for that, so there may be only one such answer per change. */
 static void note_content(struct fence *f, struct inode *inode, const struct stat *st, unsigned differs)
 {
     if (differs & BASE_STAMP_OTHER_CONTENT)
         handle_reopen(f, inode, LAYER_BASE);
     tree_lock(f);
-    bool is_patrolled = inode_has(inode, INODE_POLLED);
-    if ((differs & BASE_STAMP_OTHER_CONTENT) && is_patrolled)
+    bool is_polled = inode_has(inode, INODE_POLLED);
+    if ((differs & BASE_STAMP_OTHER_CONTENT) && is_polled)
         inode_set(inode, INODE_STALE);
-    if ((differs & ~(unsigned) BASE_STAMP_UNSETTLED) || !is_patrolled)
+    if ((differs & ~(unsigned) BASE_STAMP_UNSETTLED) || !is_polled)
         atomic_store(&inode->base_stamp, base_stamp_of(st));
     tree_unlock(f);
 }
@@ -104,7 +103,7 @@ static bool is_another(unsigned differs)
     return (differs & BASE_STAMP_OTHER_FILE) && (differs & BASE_STAMP_OTHER_CONTENT);
 }
 
-/* Some file systems number a file anew when nobody has used it for a while: one that is the same in all else is the same. */
+/* Some file systems give a file a new number after a while without use: one that is equal in all else counts as the same. */
 static bool is_still(struct fence *f, struct inode *inode, const struct stat *st)
 {
     unsigned differs = base_stamp_differs(atomic_load(&inode->base_stamp), st);
@@ -124,7 +123,7 @@ static bool is_still(struct fence *f, struct inode *inode, const struct stat *st
 
 static void check_dir(struct fence *f, struct inode *dir);
 
-/* A directory that both layers have loses its part of the base, or gets another. */
+/* The base's part of a directory that both layers have may have been removed or replaced. */
 static void check_merged(struct fence *f, struct inode *dir, const char *name, struct inode *child)
 {
     struct stat st;
@@ -204,7 +203,7 @@ static int stat_base_dir(struct fence *f, struct inode *dir, struct stat *ret_st
     return r;
 }
 
-/* Names that the delta covers count as well: if they did not, covering one would look like a change of the base. */
+/* Names that the delta covers count too: otherwise covering one would look like a change of the base. */
 static void compare_names(struct fence *f, struct inode *dir)
 {
     autoptr(match_state) at = inode_dup_match_state(f, dir);

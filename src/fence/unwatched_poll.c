@@ -12,7 +12,8 @@
 #include "fence/notify.h"
 #include "fence/unwatched.h"
 
-#define ROUNDS_MAX 8 /* of comparing a file before its pages are dropped: what was read long ago should cost nothing */
+#define ROUNDS_MAX                                                                                                             \
+    8 /* rounds in which a file is compared before its pages are dropped: what was read long ago should cost nothing */
 
 struct poll_item {
     uint64_t node; /* it may have been forgotten since */
@@ -26,9 +27,9 @@ struct unwatched_poll {
     pthread_cond_t wake;
     pthread_t thread;
     bool running, stopping;
-    struct poll_item *items; /* owned; guarded by lock; in the order in which they are due */
+    struct poll_item *items; /* owned; guarded by lock; sorted by due_ns */
     size_t first, count, cap;
-    int64_t no_watch_until_ns; /* the thread's own */
+    int64_t no_watch_until_ns; /* used by the thread only */
 };
 
 struct unwatched_poll *unwatched_poll_new(struct fence *f)
@@ -71,7 +72,7 @@ void unwatched_poll_add(struct unwatched_poll *p, struct inode *inode)
         poll_add(p, inode->node, 0);
 }
 
-/* The kernel grants watches one by one: when it refuses one, it is not asked again for a while. */
+/* When the kernel refuses a watch, it is not asked for another for a while. */
 static void try_watch(struct unwatched_poll *p, struct inode *dir)
 {
     struct fence *f = p->f;
@@ -85,14 +86,14 @@ static void try_watch(struct unwatched_poll *p, struct inode *dir)
         p->no_watch_until_ns = now + f->unwatched_round_ms * CLOCK_NS_PER_MS / 2;
     if (r < 0)
         return;
-    /* What changed before the watch was there is told by nobody: it is still blind while that is looked for. */
+    /* Changes before the watch existed caused no event: the directory remains unwatched until they are looked for. */
     pthread_rwlock_rdlock(&f->gate);
     unwatched_check_all(f, dir);
     pthread_rwlock_unlock(&f->gate);
     unwatched_remove(f, dir);
 }
 
-/* The charge ends before the kernel is told: what it gets from then on is a new one. */
+/* INODE_POLLED ends before the kernel is notified: what it caches from then on is new. */
 static void poll_dir(struct unwatched_poll *p, struct inode *dir)
 {
     inode_clear(dir, INODE_POLLED);
@@ -131,7 +132,7 @@ static void poll_inode(struct unwatched_poll *p, const struct poll_item *item)
     if (!inode)
         return;
     if (!inode_has(inode, INODE_POLLED))
-        ; /* another one of the same number */
+        ; /* another inode with the same node id */
     else if (inode_is_dir(inode))
         poll_dir(p, inode);
     else
@@ -139,7 +140,7 @@ static void poll_inode(struct unwatched_poll *p, const struct poll_item *item)
     inode_unref(p->f, inode);
 }
 
-/* [lock] Those that were taken make room. */
+/* [lock] Removes handled items from the queue. */
 static void poll_compact_queue(struct unwatched_poll *p)
 {
     if (p->first < 1024 || p->first < p->count / 2)
@@ -149,8 +150,8 @@ static void poll_compact_queue(struct unwatched_poll *p)
     p->first = 0;
 }
 
-/* [lock] The next that is due; sleeps until one is. False: stopping. */
-static bool wait_for_item(struct unwatched_poll *p, struct poll_item *ret_charge)
+/* [lock] Sleeps until an item is due and returns it. False: stopping. */
+static bool wait_for_item(struct unwatched_poll *p, struct poll_item *ret_item)
 {
     while (!p->stopping) {
         if (p->first == p->count) {
@@ -158,13 +159,13 @@ static bool wait_for_item(struct unwatched_poll *p, struct poll_item *ret_charge
             pthread_cond_wait(&p->wake, &p->lock);
             continue;
         }
-        *ret_charge = p->items[p->first];
-        if (ret_charge->due_ns <= clock_now_ns()) {
+        *ret_item = p->items[p->first];
+        if (ret_item->due_ns <= clock_now_ns()) {
             p->first++;
             poll_compact_queue(p);
             return true;
         }
-        struct timespec until = clock_timespec_of_ns(ret_charge->due_ns);
+        struct timespec until = clock_timespec_of_ns(ret_item->due_ns);
         pthread_cond_timedwait(&p->wake, &p->lock, &until);
     }
     return false;

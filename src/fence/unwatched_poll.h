@@ -1,6 +1,6 @@
 /*
- * A thread that looks after what the kernel keeps of blind directories (unwatched.h) without asking: listings, and pages of files. Has
- * nothing to do, and does nothing, while nobody uses them.
+ * A thread that visits what the kernel caches of unwatched directories (unwatched.h) without asking again: listings, and pages
+ * of files. It sleeps while there is none.
  */
 #pragma once
 
@@ -13,6 +13,6 @@ int unwatched_poll_start(struct unwatched_poll *poll);
 void unwatched_poll_stop(struct unwatched_poll *poll);
 void unwatched_poll_free(struct unwatched_poll *poll);
 
-/* Comes by in a second: a directory gets a watch if there is one now, and its listing is forgotten; a file's pages are forgotten if
- * it changed, or at last. INODE_POLLED until then. */
+/* Visits the inode in a second. A directory gets a watch if one is available now, and its listing is dropped. A file's pages
+ * are dropped if it changed, or after some rounds. INODE_POLLED is set until then. */
 void unwatched_poll_add(struct unwatched_poll *poll, struct inode *inode);

@@ -21,7 +21,7 @@ static bool is_long(const char *name)
     return strlen(name) + strlen(WHITEOUT_PREFIX) > NAME_MAX;
 }
 
-/* Two 63-bit hashes under different seeds: a clash would delete the wrong file, so it must not be found by trying. */
+/* Two 63-bit hashes with different seeds: a collision would delete the wrong file, so it must not be found by trying. */
 void whiteout_name(const char *name, char out[NAME_MAX + 1])
 {
     size_t len = strlen(name);
@@ -53,7 +53,7 @@ int whiteout_target(int dirfd, const char *marker, char out[NAME_MAX + 1])
     if (!whiteout_is_reserved(marker) || whiteout_is_reserved(marker + strlen(WHITEOUT_PREFIX)))
         return 0;
     snprintf(out, NAME_MAX + 1, "%s", marker + strlen(WHITEOUT_PREFIX));
-    /* We write no such marker. Whoever did, it must not read as the deletion of the directory it lies in. */
+    /* We write no such marker, but if there is one it must not mean the deletion of the directory it is in. */
     return *out != 0 && strcmp(out, ".") != 0 && strcmp(out, "..") != 0;
 }
 

@@ -1,5 +1,5 @@
 /*
- * Extended attributes: only "user." ones exist inside, and of those not our own ("user.agentfense.").
+ * Extended attributes: the sandbox has only "user." ones, without our own ("user.agentfense.").
  */
 #pragma once
 
@@ -7,9 +7,9 @@
 
 bool xattr_is_shown(const char *name);
 
-/* Copies the shown ones; what can't be copied is left out. */
+/* Copies the shown ones; failures are ignored. */
 void xattr_copy(int from, int to);
 void xattr_copy_dir(struct fence *f, struct inode *base_dir, int to);
 
-/* Leaves only shown names in a list as listxattr(2) gives it. Returns the new length. */
+/* Removes all but shown names from a list of listxattr(2). Returns the new length. */
 size_t xattr_filter(char *list, size_t len);
