@@ -15,15 +15,6 @@
 
 const char *const compat_driver_keys[] = { "driverId", NULL };
 
-static const char *describe(const char *driver)
-{
-    if (strcmp(driver, "overlayfs") == 0)
-        return "overlayfs of the kernel; checks nothing, so for sandboxes whose rules forbid nothing";
-    if (strcmp(driver, "copy") == 0)
-        return "a copy of the directory; checks nothing, and works anywhere";
-    return "FUSE overlay that checks each file operation against rules";
-}
-
 static bool has_bwrap(void)
 {
     return access(BWRAP, X_OK) == 0;
@@ -33,8 +24,9 @@ static json_t *info(const char *driver, const struct driver_trial *trial, const 
 {
     /* The capitalised keys are those that older clients read. */
     return json_pack("{s:s, s:s, s:s, s:b, s:s, s:s, s:s, s:b, s:s, s:s}", "Type", driver, "Version", AGENTFENSE_VERSION,
-                     "Description", describe(driver), "Available", trial->works, "type", driver, "version", AGENTFENSE_VERSION,
-                     "description", describe(driver), "available", trial->works, "trial", trial->reason, "reason", reason);
+                     "Description", sandbox_driver_describe(driver), "Available", trial->works, "type", driver, "version",
+                     AGENTFENSE_VERSION, "description", sandbox_driver_describe(driver), "available", trial->works, "trial",
+                     trial->reason, "reason", reason);
 }
 
 int compat_driver_info(struct ws *ws, struct err *err)
@@ -77,10 +69,10 @@ static json_t *option(struct ws *ws, const char *driver)
     else if (strcmp(driver, "overlayfs") == 0)
         json_array_insert_new(needs, 0, requirement("overlayfs", works, "load the module overlay"));
     return json_pack("{s:s, s:s, s:s, s:b, s:{s:b, s:b, s:b, s:b, s:b}, s:o, s:b, s:b, s:s}", "id", driver, "name",
-                     is_fence ? "Fence" : driver, "description", describe(driver), "directAccess", 0, "capabilities",
-                     "filesystemIsolation", 1, "processIsolation", 1, "networkIsolation", 1, "directAccess", 0, "rules",
-                     is_fence, "requirements", needs, "available", works && has_bwrap(), "recommended", is_fence, "trial",
-                     trial.reason);
+                     is_fence ? "Fence" : driver, "description", sandbox_driver_describe(driver), "directAccess", 0,
+                     "capabilities", "filesystemIsolation", 1, "processIsolation", 1, "networkIsolation", 1, "directAccess", 0,
+                     "rules", is_fence, "requirements", needs, "available", works && has_bwrap(), "recommended", is_fence,
+                     "trial", trial.reason);
 }
 
 int compat_driver_options(struct ws *ws, struct err *err)
@@ -103,10 +95,8 @@ int compat_driver_select(struct ws *ws, struct err *err)
     const char *id = "";
     int r = compat_get_text(ws->body, "driverId", 64, &id, err);
 
-    if (r == 0 && !ws->caller.is_admin)
-        r = err_set(err, ERR_PERMISSION_DENIED, -EPERM, "only administrators choose the driver of others' sandboxes");
     if (r == 0)
-        r = sandbox_driver_prefer(ws->service, id, err);
+        r = sandbox_driver_prefer(ws->service, &ws->caller, id, err);
     if (r < 0) {
         compat_hint(ws, "there are fence, overlayfs, copy, auto; each sandbox can also name its own");
         return r;

@@ -69,10 +69,21 @@ const char *sandbox_driver_choose(struct service *service, const char *wanted, c
     return strcmp(wanted, "auto") == 0 ? choose_working(service, reason) : find(wanted);
 }
 
-int sandbox_driver_prefer(struct service *service, const char *name, struct err *err)
+const char *sandbox_driver_describe(const char *name)
+{
+    if (strcmp(name, "overlayfs") == 0)
+        return "overlayfs of the kernel; checks nothing, so for sandboxes whose rules forbid nothing";
+    if (strcmp(name, "copy") == 0)
+        return "a copy of the directory; checks nothing, and works anywhere";
+    return "FUSE overlay that checks each file operation against rules";
+}
+
+int sandbox_driver_prefer(struct service *service, const struct caller *caller, const char *name, struct err *err)
 {
     int r;
 
+    if (!caller->is_admin)
+        return err_set(err, ERR_PERMISSION_DENIED, -EPERM, "only administrators choose the driver of others' sandboxes");
     if (!find(name) && strcmp(name, "auto") != 0)
         return err_reject(err, -EINVAL, name, "is no driver that this server has");
     r = file_replace(service->state_dir.fd, PREFERENCE, name, strlen(name), 0600);

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "service/caller.h"
 #include "wire/driver_trial.h"
 
 struct service;
@@ -29,6 +30,9 @@ void sandbox_driver_try(struct service *service, const char *name, struct driver
 /* "" is what was preferred, "auto" the first that works. NULL: there is no such driver. A literal. `ret_reason`, if not NULL, says why it was chosen. */
 const char *sandbox_driver_choose(struct service *service, const char *wanted, char ret_reason[DRIVER_TRIAL_REASON_MAX]);
 
-/* What workspaces get whose makers do not say, from now on; kept. */
-int sandbox_driver_prefer(struct service *service, const char *name, struct err *err);
+/* What a driver is, in one line. */
+const char *sandbox_driver_describe(const char *name);
+
+/* Makes it the driver of sandboxes that name none, from now on and after a restart. ERR_PERMISSION_DENIED: only administrators may. */
+int sandbox_driver_prefer(struct service *service, const struct caller *caller, const char *name, struct err *err);
 void sandbox_driver_preferred(struct service *service, char ret[SANDBOX_DRIVER_MAX]);
