@@ -46,7 +46,7 @@ static void add_own_health(json_t *answer, struct service *service, const struct
 
     if (caller->is_admin)
         json_object_set_new(answer, "config", json_pack("{s:o}", "projectRoot", compat_text(root, strlen(root))));
-    if (sandboxes_count(service, caller, counts, &ignored) < 0)
+    if (sandboxes_count(service, caller, SANDBOX_BASE_DIRECTORY, counts, &ignored) < 0)
         return;
     json_int_t kept = total_of(counts, false) - counts[SANDBOX_STATE_DELETED].count;
     json_object_set_new(metrics, "total_sandboxes", json_integer(kept));
@@ -100,7 +100,7 @@ int compat_health(struct ws *ws, struct err *err)
 int compat_stats(struct ws *ws, struct err *err)
 {
     struct sandbox_count counts[SANDBOX_STATE_COUNT];
-    int r = sandboxes_count(ws->service, &ws->caller, counts, err);
+    int r = sandboxes_count(ws->service, &ws->caller, SANDBOX_BASE_DIRECTORY, counts, err);
 
     if (r < 0)
         return r;
@@ -143,7 +143,7 @@ static int take_metrics(struct service *service, const struct caller *caller, st
 {
     const struct sandbox_totals *t = sandboxes_totals(service);
     struct sandbox_count counts[SANDBOX_STATE_COUNT];
-    int r = sandboxes_count(service, caller, counts, err);
+    int r = sandboxes_count(service, caller, SANDBOX_BASE_DIRECTORY, counts, err);
 
     if (r < 0)
         return r;

@@ -132,6 +132,15 @@ int sandboxes_gc(struct service *service, const struct caller *caller, const str
 /* What holds when a request says nothing. */
 struct sandbox_gc sandboxes_gc_default(const struct service *service);
 
+/* How long things can be taken back. */
+struct sandbox_windows {
+    int64_t undo_ns;       /* an approval; 0: always */
+    int64_t trash_ns;      /* a deletion; 0: never */
+    bool collects_decided; /* approved and rejected sandboxes go without anybody asking */
+};
+
+struct sandbox_windows sandboxes_windows(const struct service *service);
+
 /* What has happened since the start. */
 struct sandbox_totals {
     int64_t started_ns; /* the service; monotonic clock */
@@ -146,9 +155,9 @@ struct sandbox_totals *sandboxes_totals(struct service *service);
 const char *sandboxes_project_root(const struct service *service);
 /* The path of a file in its directory: "delta/data". Free it. */
 char *sandboxes_path(const struct service *service, const char *id, const char *file);
-/* Those that the caller sees, by status. */
-int sandboxes_count(struct service *service, const struct caller *caller, struct sandbox_count ret[SANDBOX_STATE_COUNT],
-                    struct err *err);
+/* Counts the sandboxes that the caller sees, by state. */
+int sandboxes_count(struct service *service, const struct caller *caller, enum sandbox_base base,
+                    struct sandbox_count ret[SANDBOX_STATE_COUNT], struct err *err);
 /* How many commands run in those that are active, as their supervisors say. */
 int64_t sandboxes_processes(struct service *service);
 

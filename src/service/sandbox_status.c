@@ -266,10 +266,10 @@ char *sandboxes_path(const struct service *service, const char *id, const char *
     return state_dir_path(&service->state_dir, id, file);
 }
 
-int sandboxes_count(struct service *service, const struct caller *caller, struct sandbox_count ret[SANDBOX_STATE_COUNT],
-                    struct err *err)
+int sandboxes_count(struct service *service, const struct caller *caller, enum sandbox_base base,
+                    struct sandbox_count ret[SANDBOX_STATE_COUNT], struct err *err)
 {
-    struct sandbox_filter filter = { .owner_id = caller->is_admin ? NULL : caller->owner, .base = SANDBOX_BASE_DIRECTORY };
+    struct sandbox_filter filter = { .owner_id = caller->is_admin ? NULL : caller->owner, .base = base };
 
     return sandbox_row_count_states(service->store, &filter, ret, err);
 }

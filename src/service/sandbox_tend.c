@@ -184,6 +184,15 @@ struct sandbox_gc sandboxes_gc_default(const struct service *service)
     };
 }
 
+struct sandbox_windows sandboxes_windows(const struct service *service)
+{
+    return (struct sandbox_windows){
+        .undo_ns = service->options.workspace_undo_ns,
+        .trash_ns = service->options.workspace_trash_ns,
+        .collects_decided = service->options.collects_terminal_workspaces,
+    };
+}
+
 /* Why it goes; false: it stays. */
 static bool judge(const struct sandbox_gc *gc, const struct sandbox_row *row, int64_t now, char reason[128])
 {

@@ -175,3 +175,19 @@ int sandbox_row_insert(struct store *store, struct sandbox_row *row, struct sand
     row->row_version = 1;
     return txn_write(store, STORE_CALL_SANDBOX_INSERT, 0, insert, &in, err);
 }
+
+/* ---- looking only ---- */
+
+static int find_conflicts(struct db *db, void *cookie, struct err *err)
+{
+    const struct inserting *in = cookie;
+
+    return check_paths(db, in->row, &in->room->conflicts, err);
+}
+
+int sandbox_row_check_paths(struct store *store, const struct sandbox_row *row, struct sandbox_admission *room, struct err *err)
+{
+    struct inserting in = { .row = row, .room = room };
+
+    return txn_read(store, STORE_CALL_SANDBOX_LIST, find_conflicts, &in, err);
+}

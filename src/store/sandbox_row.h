@@ -170,6 +170,13 @@ struct sandbox_admission {
  */
 int sandbox_row_insert(struct store *store, struct sandbox_row *row, struct sandbox_admission *room, struct err *err);
 
+/* Whether other sandboxes hold the row's reserved paths, one above or one beneath now; nothing is inserted. Uses id, host_id and
+ * reserved_paths of the row. ERR_FAILED_PRECONDITION (-EBUSY, SCOPE_CONFLICT) with the conflicts in `room`. */
+int sandbox_row_check_paths(struct store *store, const struct sandbox_row *row, struct sandbox_admission *room, struct err *err);
+
+/* Whether it holds the paths that it reserved, if it reserved any. */
+bool sandbox_row_holds(const struct sandbox_row *row);
+
 /* ---- finding ---- */
 
 int sandbox_row_get(struct store *store, const char *id, struct sandbox_row *ret, struct err *err);

@@ -10,7 +10,6 @@ extern const struct table sandbox_table;
 /* " AND ...": those that hold the paths they reserved. */
 #define SANDBOX_HOLDS                                                                                                          \
     " AND decision = 0 AND no_lock = 0 AND (status IN (1, 2, 3, 5, 6, 7, 8) OR (status = 4 AND deleted_ns = 0))"
-bool sandbox_row_holds(const struct sandbox_row *row);
 
 /* Within a job: whether there is room for this sandbox, which is not there yet or comes back. No other comes between this and the end of the
  * transaction. `is_new`: it counts as one more. */
