@@ -96,6 +96,11 @@ static const Sandbox__V1__SandboxStatus shown_statuses[SANDBOX_STATUS_COUNT] = {
     [SANDBOX_STATUS_DELETED] = SANDBOX__V1__SANDBOX_STATUS__SANDBOX_STATUS_DELETED,
 };
 
+Sandbox__V1__SandboxStatus make_sandbox_status(int status)
+{
+    return shown_statuses[status > 0 && status < SANDBOX_STATUS_COUNT ? status : 0];
+}
+
 int take_status(Sandbox__V1__SandboxStatus status, unsigned *ret, struct err *err)
 {
     unsigned bits = 0;
@@ -118,7 +123,7 @@ Sandbox__V1__Sandbox *make_sandbox_of_row(struct service *service, const struct 
     message->id = text(row->id);
     message->codebase_id = text(row->codebase_id);
     add_rules(message, &row->rules);
-    message->status = shown_statuses[(unsigned) row->status < SANDBOX_STATUS_COUNT ? row->status : 0];
+    message->status = make_sandbox_status(row->status);
     add_labels(message, &row->labels);
     message->created_at = make_timestamp(row->created_ns);
     message->started_at = make_timestamp(row->started_ns);
@@ -244,8 +249,7 @@ Sandbox__V1__Event *make_event(const struct event_info *info)
 
 #define FAILURE_BYTES 1100 /* it goes with gRPC's trailers */
 
-/* What others' accounts have is not told to those who may not see it. */
-static Sandbox__V1__ReservationConflict *make_reserved(const struct request *request, const struct sandbox_conflict *conflict)
+Sandbox__V1__ReservationConflict *make_reserved(const struct request *request, const struct sandbox_conflict *conflict)
 {
     Sandbox__V1__ReservationConflict *out = xnew(Sandbox__V1__ReservationConflict);
     bool is_seen = caller_sees(&request->caller, conflict->owner_id);

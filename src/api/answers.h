@@ -24,6 +24,9 @@ Sandbox__V1__Session *make_session(const struct session_info *info);
 Sandbox__V1__Codebase *make_codebase(const struct codebase_entry *entry);
 Sandbox__V1__Version *make_version(const struct version_entry *entry);
 Sandbox__V1__Event *make_event(const struct event_info *info);
+Sandbox__V1__SandboxStatus make_sandbox_status(int status); /* of an enum sandbox_status */
+/* Of another owner's sandbox it names only the path that the caller asked for. */
+Sandbox__V1__ReservationConflict *make_reserved(const struct request *request, const struct sandbox_conflict *conflict);
 /* Why `r`: whose reservations are in the way, if they are. Returns `r`. */
 int tell_reserved(const struct request *request, int r, const struct sandbox_conflicts *conflicts);
 /* For methods that have nothing to tell. */

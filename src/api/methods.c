@@ -5,8 +5,11 @@
 #include <sandbox/v1/codebase.pb-c.h>
 #include <sandbox/v1/file.pb-c.h>
 #include <sandbox/v1/process.pb-c.h>
+#include <sandbox/v1/reservation.pb-c.h>
+#include <sandbox/v1/retention.pb-c.h>
 #include <sandbox/v1/review.pb-c.h>
 #include <sandbox/v1/sandbox.pb-c.h>
+#include <sandbox/v1/server.pb-c.h>
 #include <sandbox/v1/terminal.pb-c.h>
 
 #define SANDBOXES "sandbox.v1.SandboxService"
@@ -15,6 +18,9 @@
 #define PROCESSES "sandbox.v1.ProcessService"
 #define REVIEWS "sandbox.v1.ReviewService"
 #define TERMINALS "sandbox.v1.TerminalService"
+#define RETENTION "sandbox.v1.RetentionService"
+#define RESERVATIONS "sandbox.v1.ReservationService"
+#define SERVER "sandbox.v1.ServerService"
 
 /* Messages by the names that protoc-c gives them. */
 #define MESSAGES(in, out) .request = &sandbox__v1__##in##__descriptor, .response = &sandbox__v1__##out##__descriptor
@@ -450,6 +456,98 @@ static const struct method methods[] = {
       MESSAGES(terminal_input, terminal_output),
       .run = handle_open_terminal,
       .summary = "Opens a terminal in a sandbox, or attaches to one." },
+    { .service = RETENTION,
+      .name = "GetRetention",
+      MESSAGES(get_retention_request, get_retention_response),
+      .run = handle_get_retention,
+      .routes = { { "GET", "/v1/retention", METHOD_BODY_NONE, METHOD_ANSWER_JSON } },
+      .summary = "Shows how long sandboxes are kept." },
+    { .service = RETENTION,
+      .name = "Collect",
+      .flags = METHOD_STRICT | METHOD_LASTS,
+      MESSAGES(collect_request, collect_response),
+      .run = handle_collect,
+      .routes = { { "POST", "/v1/collect", METHOD_BODY_JSON, METHOD_ANSWER_JSON } },
+      .summary = "Deletes sandboxes that nobody needs, or shows which it would delete." },
+    { .service = RETENTION,
+      .name = "GetDiskUse",
+      .flags = METHOD_LASTS,
+      MESSAGES(get_disk_use_request, get_disk_use_response),
+      .run = handle_get_disk_use,
+      .routes = { { "GET", "/v1/disk", METHOD_BODY_NONE, METHOD_ANSWER_JSON },
+                  { "GET", "/v1/sandboxes/{sandbox_id}/disk", METHOD_BODY_NONE, METHOD_ANSWER_JSON } },
+      .summary = "Shows how much disk sandboxes use." },
+    { .service = RESERVATIONS,
+      .name = "ListReservations",
+      MESSAGES(list_reservations_request, list_reservations_response),
+      .run = handle_list_reservations,
+      .routes = { { "GET", "/v1/reservations", METHOD_BODY_NONE, METHOD_ANSWER_JSON } },
+      .summary = "Lists the paths that sandboxes have reserved." },
+    { .service = RESERVATIONS,
+      .name = "CheckReservation",
+      MESSAGES(check_reservation_request, check_reservation_response),
+      .run = handle_check_reservation,
+      .routes = { { "GET", "/v1/reservations/check", METHOD_BODY_NONE, METHOD_ANSWER_JSON },
+                  { "POST", "/v1/reservations/check", METHOD_BODY_JSON, METHOD_ANSWER_JSON } },
+      .summary = "Checks whether a sandbox could be made over a directory." },
+    { .service = SERVER,
+      .name = "GetServerStatus",
+      MESSAGES(get_server_status_request, server_status),
+      .run = handle_get_server_status,
+      .routes = { { "GET", "/v1/server", METHOD_BODY_NONE, METHOD_ANSWER_JSON } },
+      .summary = "Shows how the server is, and what it has done." },
+    { .service = SERVER,
+      .name = "ListDrivers",
+      MESSAGES(list_drivers_request, list_drivers_response),
+      .run = handle_list_drivers,
+      .routes = { { "GET", "/v1/drivers", METHOD_BODY_NONE, METHOD_ANSWER_JSON } },
+      .summary = "Lists the drivers of sandboxes over directories." },
+    { .service = SERVER,
+      .name = "SelectDriver",
+      .flags = METHOD_STRICT,
+      MESSAGES(select_driver_request, list_drivers_response),
+      .run = handle_select_driver,
+      .routes = { { "PUT", "/v1/drivers/selected", METHOD_BODY_JSON, METHOD_ANSWER_JSON } },
+      .summary = "Chooses the driver of new sandboxes that name none." },
+    { .service = SERVER,
+      .name = "GetExecutionConfig",
+      MESSAGES(get_execution_config_request, execution_config),
+      .run = handle_get_execution_config,
+      .routes = { { "GET", "/v1/execution", METHOD_BODY_NONE, METHOD_ANSWER_JSON } },
+      .summary = "Shows the limits of commands, and the default profile." },
+    { .service = SERVER,
+      .name = "SetExecutionConfig",
+      .flags = METHOD_STRICT,
+      MESSAGES(set_execution_config_request, execution_config),
+      .run = handle_set_execution_config,
+      .routes = { { "PUT", "/v1/execution", METHOD_BODY_JSON, METHOD_ANSWER_JSON } },
+      .summary = "Replaces the limits of commands, and the default profile." },
+    { .service = SERVER,
+      .name = "ListProfiles",
+      MESSAGES(list_profiles_request, list_profiles_response),
+      .run = handle_list_profiles,
+      .routes = { { "GET", "/v1/profiles", METHOD_BODY_NONE, METHOD_ANSWER_JSON } },
+      .summary = "Lists the profiles by which sandboxes are confined." },
+    { .service = SERVER,
+      .name = "GetProfile",
+      MESSAGES(get_profile_request, profile),
+      .run = handle_get_profile,
+      .routes = { { "GET", "/v1/profiles/{profile_id}", METHOD_BODY_NONE, METHOD_ANSWER_JSON } },
+      .summary = "Shows a profile." },
+    { .service = SERVER,
+      .name = "PutProfile",
+      .flags = METHOD_STRICT,
+      MESSAGES(put_profile_request, profile),
+      .run = handle_put_profile,
+      .routes = { { "PUT", "/v1/profiles/{profile_id}", METHOD_BODY_JSON, METHOD_ANSWER_JSON } },
+      .summary = "Makes a profile, or replaces it." },
+    { .service = SERVER,
+      .name = "DeleteProfile",
+      .flags = METHOD_STRICT,
+      MESSAGES(delete_profile_request, empty),
+      .run = handle_delete_profile,
+      .routes = { { "DELETE", "/v1/profiles/{profile_id}", METHOD_BODY_NONE, METHOD_ANSWER_JSON } },
+      .summary = "Removes a profile." },
 };
 
 const struct method *api_methods(size_t *ret_count)

@@ -17,7 +17,7 @@ import urllib.parse
 
 import grpc
 from google.protobuf import descriptor_pb2
-from sandbox.v1 import codebase_pb2, file_pb2, process_pb2, review_pb2, sandbox_pb2, terminal_pb2
+from sandbox.v1 import codebase_pb2, file_pb2, process_pb2, reservation_pb2, retention_pb2, review_pb2, sandbox_pb2, server_pb2, terminal_pb2
 
 WAIT = 120  # seconds, for what takes far less; only a server that hangs needs them
 OTHER_USER = 2_000_000_000 + os.getpid()  # an ordinary one that nobody else on this machine is
@@ -47,7 +47,7 @@ def read_methods(*modules):
     return found
 
 
-METHODS = read_methods(sandbox_pb2, codebase_pb2, file_pb2, process_pb2, review_pb2, terminal_pb2)
+METHODS = read_methods(sandbox_pb2, codebase_pb2, file_pb2, process_pb2, reservation_pb2, retention_pb2, review_pb2, server_pb2, terminal_pb2)
 
 
 def sandbox_id(uuid):

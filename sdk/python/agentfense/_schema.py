@@ -19,7 +19,10 @@ _FILES = (
     ("sandbox/v1/codebase.proto", "codebase.proto"),
     ("sandbox/v1/file.proto", "file.proto"),
     ("sandbox/v1/process.proto", "process.proto"),
+    ("sandbox/v1/reservation.proto", "reservation.proto"),
+    ("sandbox/v1/retention.proto", "retention.proto"),
     ("sandbox/v1/review.proto", "review.proto"),
+    ("sandbox/v1/server.proto", "server.proto"),
     ("sandbox/v1/terminal.proto", "terminal.proto"),
 )
 _TOKEN = re.compile(r'//[^\n]*|\s+|("[^"\n]*"|[\w.]+|[{}()<>=;,])')
