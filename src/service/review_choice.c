@@ -163,6 +163,22 @@ static int choose_hunks(struct choosing_from *from, const struct review_hunks *h
     return 0;
 }
 
+int review_find_change(struct change_set *set, const char *sandbox_id, const char *path, const char *file_id,
+                       struct file_change **ret, struct err *err)
+{
+    struct choosing_from from = { .set = set, .sandbox_id = sandbox_id };
+    autodone(buf) struct buf clean = BUF_EMPTY;
+    struct file_change *change = NULL;
+    int r = *file_id ? find_id(&from, file_id, &change, err) : find_path(&from, path, &clean, &change, err);
+
+    free(from.ids);
+    if (r == 0 && (!change || change->is_dir))
+        r = say_unknown(&from, *file_id ? file_id : path, err);
+    if (r == 0)
+        *ret = change;
+    return r;
+}
+
 int chosen_make(const struct review_choice *choice, struct change_set *set, const char *sandbox_id,
                 struct review_discarded *unknown, struct chosen *ret, struct err *err)
 {

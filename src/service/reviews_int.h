@@ -91,6 +91,10 @@ int review_reject(struct service *service, const struct caller *caller, const ch
 char *review_prefix(const struct sandbox_row *row);
 char *review_lock_project_path(const char *prefix, const char *scope_path);
 
+/* Finds the changed file that is called by its id, or by its path from either root. ERR_NOT_FOUND (FILE_UNKNOWN), also for a directory. */
+int review_find_change(struct change_set *set, const char *sandbox_id, const char *path, const char *file_id,
+                       struct file_change **ret, struct err *err);
+
 /* ---- what was shown (review_diff.c) ---- */
 
 struct shown_file {
