@@ -126,3 +126,18 @@ def test_the_rooms_that_are_here_are_those_in_the_tree():
     text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
     here = {module for module, state, _ in MODULE.findall(text) if state == "here"}
     assert here == {path.parent.name for path in (ROOT / "src").glob("*/meson.build")}
+
+
+def test_every_method_and_route_is_in_the_document_of_the_api():
+    """Each method of sandbox.v1, and for each route of /api/v1 which method it is."""
+    text = (ROOT / "docs/api.md").read_text(encoding="utf-8")
+    protos = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "proto/sandbox/v1").glob("*.proto"))
+    methods = set(re.findall(r"^  rpc (\w+)\(", protos, re.M))
+    before, table = text.split("## What /api/v1 is here")
+    assert len(methods) > 80 and {name for name in methods if f"`{name}`" not in before} == set()
+    routes = (ROOT / "src/api/compat_workspace_routes.c").read_text(encoding="utf-8")
+    described = {f"{verb} {'/sandboxes/{id}' if of == 'ONE' else ''}{path}" for verb, of, path in re.findall(r'\{ "(\w+)", (V1|ONE)(?: "([^"]*)")?,', routes)}
+    named = {span for row in table.splitlines() if row.startswith("| `") for span in re.findall(r"`((?:GET|POST|PUT|DELETE) [^`]+)`", row.split("|")[1])}
+    assert len(described) > 50 and described == named
+    used = {name for row in table.splitlines() if row.startswith("| `") for name in re.findall(r"`([A-Z][A-Za-z]+)`", row.split("|")[2])}
+    assert used <= methods
