@@ -197,7 +197,7 @@ static int get(const struct request *request, const void *message, ProtobufCMess
     int r = request_need(in->sandbox_id, "sandbox_id", err);
 
     if (r == 0)
-        r = sandboxes_get(request->service, &request->caller, in->sandbox_id, &info, err);
+        r = sandboxes_get(request->service, &request->caller, in->sandbox_id, in->include_deleted, &info, err);
     if (r == 0)
         *ret = &make_sandbox(request->service, &info)->base;
     return r;
@@ -258,7 +258,7 @@ static int destroy(const struct request *request, const void *message, ProtobufC
 
     if (r == 0)
         r = sandboxes_delete(request->service, &request->caller, in->sandbox_id,
-                             &(struct sandbox_deletion){ .is_forced = in->force }, err);
+                             &(struct sandbox_deletion){ .is_forced = in->force, .purges = in->purge }, err);
     if (r >= 0)
         *ret = make_empty();
     return r;

@@ -12,6 +12,7 @@
 
 #define CONFLICTS_BYTES ((size_t) 256 << 10) /* of one file's */
 #define NAMES_MAX 100000
+#define BRIEF_OUTPUT_BYTES 500 /* of all hooks: a failure goes with gRPC's trailers, which clients bound */
 
 /* The numbers of the messages are those of the code, with "not known" before them. */
 _Static_assert((int) SANDBOX__V1__CHANGE_KIND__CHANGE_KIND_RENAMED == FILE_CHANGE_RENAMED + 1, "kinds");
@@ -228,6 +229,7 @@ Sandbox__V1__FileVerdict *make_verdict(const struct review_approved *approved, s
 Sandbox__V1__HookResult **make_hooks(const struct hook_results *results, bool is_brief, size_t *ret_count)
 {
     Sandbox__V1__HookResult **list = results->count > 0 ? xalloc(results->count * sizeof(*list)) : NULL;
+    size_t room = is_brief ? BRIEF_OUTPUT_BYTES : SIZE_MAX;
 
     for (size_t i = 0; i < results->count; i++) {
         const struct hook_result *result = &results->items[i];
@@ -242,9 +244,10 @@ Sandbox__V1__HookResult **make_hooks(const struct hook_results *results, bool is
             continue;
         out->exit_code = result->exit_code;
         out->duration_ms = result->duration_ns / 1000000;
-        out->output_truncated = result->is_cut;
-        if (!is_brief)
-            out->output = make_text(result->output.data ? result->output.data : "", result->output.len);
+        size_t len = is_brief && result->status == HOOK_PASSED ? 0 : result->output.len < room ? result->output.len : room;
+        out->output_truncated = result->is_cut || len < result->output.len;
+        out->output = len > 0 ? make_text(result->output.data + result->output.len - len, len) : xdup("");
+        room -= is_brief ? len : 0;
     }
     *ret_count = results->count;
     return list;

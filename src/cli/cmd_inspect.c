@@ -1,5 +1,6 @@
 #include <errno.h>
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,9 +31,12 @@ static const struct kind {
     { "sess_", "GetSession", lookup_session, &sandbox__v1__get_session_request__descriptor },
 };
 
-_Static_assert(sizeof(Sandbox__V1__GetSandboxRequest) == sizeof(Sandbox__V1__GetCodebaseRequest) &&
-                   sizeof(Sandbox__V1__GetSandboxRequest) == sizeof(Sandbox__V1__GetSessionRequest),
-               "three messages of one shape");
+_Static_assert(offsetof(Sandbox__V1__GetSandboxRequest, sandbox_id) == offsetof(Sandbox__V1__GetCodebaseRequest, codebase_id) &&
+                   offsetof(Sandbox__V1__GetSandboxRequest, sandbox_id) ==
+                       offsetof(Sandbox__V1__GetSessionRequest, session_id) &&
+                   sizeof(Sandbox__V1__GetSandboxRequest) >= sizeof(Sandbox__V1__GetCodebaseRequest) &&
+                   sizeof(Sandbox__V1__GetSandboxRequest) >= sizeof(Sandbox__V1__GetSessionRequest),
+               "the id is where it is in the largest of the three");
 
 /* Of what has no such beginning: a sandbox, or else a codebase. */
 static int find(struct client *client, const char *text, const struct kind **ret_kind, char **ret_id, struct err *err)

@@ -130,10 +130,11 @@ void sandbox_info_done(struct sandbox_info *info)
     rule_warnings_done(&info->warnings);
 }
 
-int sandboxes_get(struct service *service, const struct caller *caller, const char *id, struct sandbox_info *ret,
-                  struct err *err)
+int sandboxes_get(struct service *service, const struct caller *caller, const char *id, bool with_deleted,
+                  struct sandbox_info *ret, struct err *err)
 {
-    int r = service_get_sandbox(service, caller, id, &ret->row, err);
+    int r = with_deleted ? service_find_sandbox(service, caller, id, &ret->row, err)
+                         : service_get_sandbox(service, caller, id, &ret->row, err);
 
     if (r < 0)
         return r;

@@ -86,8 +86,9 @@ struct sandbox_info {
 };
 
 void sandbox_info_done(struct sandbox_info *info);
-int sandboxes_get(struct service *service, const struct caller *caller, const char *id, struct sandbox_info *ret,
-                  struct err *err);
+/* A deleted sandbox is ERR_NOT_FOUND unless it is asked for. */
+int sandboxes_get(struct service *service, const struct caller *caller, const char *id, bool with_deleted,
+                  struct sandbox_info *ret, struct err *err);
 
 /* What a caller knows of the sandbox, and asks of it. */
 struct sandbox_step {

@@ -317,6 +317,7 @@ def test_hooks(client, shared):
         broken = refused(CODE.FAILED_PRECONDITION, "", approve, client, box)
         (hook,) = failure(broken, pb.ReviewFailure).hooks
         assert broken.reason == "HOOK_FAILED" and (hook.name, hook.status, hook.exit_code) == ("tests", pb.HOOK_STATUS_FAILED, 1)
+        assert hook.output == "trying\n" and not hook.output_truncated
         tried = approve(client, box, dry_run=True, run_hooks=True)
         assert tried.refusal.reason == "HOOK_FAILED" and "trying" in tried.hooks[0].output
         box.sh("echo good > new")

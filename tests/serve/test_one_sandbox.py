@@ -343,4 +343,8 @@ def test_a_deleted_one_is_listed_when_asked_for(client, make_one, project):
     client.run(made.id, "echo kept > src/b")
     client.destroy_sandbox(sandbox_id=made.id)
     assert made.id not in ids(client) and made.id in ids(client, status=DELETED)
+    assert client.get_sandbox(sandbox_id=made.id, include_deleted=True).status == DELETED
+    assert code_of(client.get_sandbox, sandbox_id=made.id) == grpc.StatusCode.NOT_FOUND
     assert client.restore_sandbox(sandbox_id=made.id).status == STOPPED and made.id in ids(client)
+    client.destroy_sandbox(sandbox_id=made.id, purge=True)
+    refused(grpc.StatusCode.FAILED_PRECONDITION, "", client.restore_sandbox, sandbox_id=made.id)
