@@ -140,8 +140,11 @@ static int check_base(const struct sandbox_draft *draft, struct err *err)
 
     if (!draft->is_over_directory && (*request->scope_path || *request->project_root ||
                                       (request->reserved_paths && *request->reserved_paths) || request->no_lock))
-        return err_invalid(err, "a sandbox is over a codebase or over a directory, and not over both; leave out the codebase's "
-                                "id, or the directory, the project root and the reserved paths");
+        return err_set_reason(err,
+                              err_invalid(err,
+                                          "a sandbox is over a codebase or over a directory, and not over both; leave out the "
+                                          "codebase's id, or the directory, the project root and the reserved paths"),
+                              "BASE_IS_CODEBASE");
     if (draft->is_over_directory && request->sync == SANDBOX_SYNC_ON)
         return err_invalid(err,
                            "only changes over a codebase are synced when a command ends; those over a directory wait until "
