@@ -41,7 +41,6 @@
 #define FIRST_FRAME_MAX ((size_t) 4 << 20) /* as the body of a request: commands may be long */
 #define CLOSE_MS 5000
 #define SLOW_MS 3600000 /* who reads through a pager takes its time; who is gone is noticed by its silence */
-#define IDLE_MS 500     /* a command that takes longer does without the service meanwhile */
 #define SIZE_MAX_CELLS 10000
 
 /* ---- to the process ---- */
@@ -96,7 +95,6 @@ static void greet(struct terminal *terminal)
     terminal_say(terminal, value);
     terminal->input.link = terminal->link;
     terminal->input.is_piped = terminal->is_piped;
-    terminal->began_ns = clock_now_ns();
 }
 
 static int attach(struct terminal *terminal, const char *which, struct err *err)
@@ -250,40 +248,14 @@ static void receive(struct terminal *terminal)
     }
 }
 
-/* Once it runs, we have a connection to it and need nothing else: without a server, other commands can have the state meanwhile. */
-static int consider_idling(struct terminal *terminal, int timeout_ms)
-{
-    struct ws *ws = terminal->ws;
-    int64_t left_ms = terminal->began_ns / CLOCK_NS_PER_MS + IDLE_MS - clock_now_ns() / CLOCK_NS_PER_MS;
-
-    if (!terminal->link || terminal->is_idle)
-        return timeout_ms;
-    if (left_ms > 0)
-        return timeout_ms < left_ms ? timeout_ms : (int) left_ms;
-    terminal->is_idle = web_idle(ws->web);
-    if (terminal->is_idle)
-        ws->service = NULL;
-    terminal->began_ns = INT64_MAX / 2;
-    return timeout_ms;
-}
-
 void terminal_sync(struct terminal *terminal)
 {
     struct ws *ws = terminal->ws;
     struct caller caller = ws->caller;
-    struct err err = ERR_NONE;
 
     caller.cancel_fd = -1;
-    if (!sandbox_terminal_syncs(terminal->link))
-        return;
-    if (terminal->is_idle && web_busy(ws->web, &err) < 0) {
-        log_warn("changes stay in the sandbox until its next command", LOG_STR("sandbox_id", ws->id),
-                 LOG_STR("error", err.text));
-        return;
-    }
-    ws->service = ws->api->service;
-    terminal->is_idle = false;
-    sandbox_terminal_sync(ws->service, &caller, ws->id, sandbox_terminal_name(terminal->link));
+    if (sandbox_terminal_syncs(terminal->link))
+        sandbox_terminal_sync(ws->service, &caller, ws->id, sandbox_terminal_name(terminal->link));
 }
 
 static void serve(struct terminal *terminal)
@@ -294,7 +266,7 @@ static void serve(struct terminal *terminal)
 
     while (!terminal->is_over) {
         bool has_room = websocket_queued(socket) < WEBSOCKET_QUEUE_MAX / 2;
-        int timeout = consider_idling(terminal, websocket_timeout_ms(socket));
+        int timeout = websocket_timeout_ms(socket);
 
         websocket_pause(socket, !terminal_input_is_empty(&terminal->input));
         struct pollfd fds[] = {

@@ -17,8 +17,6 @@ struct terminal {
     struct buf cut[2]; /* of each stream the beginning of a character */
     bool has_ended;    /* the process has */
     bool is_over;      /* we are to end */
-    int64_t began_ns;  /* when it did */
-    bool is_idle;      /* the service is not ours now */
     bool is_detaching; /* and it goes on */
 };
 

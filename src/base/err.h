@@ -35,7 +35,7 @@ enum err_code {
 
 struct err {
     enum err_code code;
-    const char *reason; /* for programs: a literal such as "SANDBOX_NOT_FOUND", or NULL if the code is specific enough */
+    const char *reason; /* for programs: "SANDBOX_NOT_FOUND", which is never freed; NULL if the code is specific enough */
     char text[ERR_TEXT_MAX];
 };
 

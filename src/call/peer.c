@@ -388,8 +388,6 @@ int peer_check_process(const struct peer *peer, struct err *err)
     const char *why = why_gone;
     int r = 0;
 
-    if (peer->is_self)
-        return 0;
     if (process) {
         pthread_mutex_lock(&process->lock);
         if (!process->is_known) {

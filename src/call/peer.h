@@ -29,7 +29,6 @@ struct peer {
     uid_t uid; /* with has_uid */
     bool is_tls;
     char *tls_subject;            /* owned; of a client certificate that was verified; NULL: none */
-    bool is_self;                 /* no connection: we call ourselves */
     struct peer_process *process; /* owned: how the process with that uid is found; NULL: it cannot be */
 };
 

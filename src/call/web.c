@@ -159,19 +159,6 @@ void web_hang_up(struct web *web, struct websocket *socket)
     web->ops->hang_up(web);
 }
 
-bool web_idle(struct web *web)
-{
-    if (!web->ops->idle)
-        return false;
-    web->ops->idle(web);
-    return true;
-}
-
-int web_busy(struct web *web, struct err *err)
-{
-    return web->ops->busy(web, err);
-}
-
 /* What a message quotes may be a stranger's bytes. */
 static json_t *text_of(const char *text)
 {

@@ -87,9 +87,6 @@ struct web_ops {
     /* See web_upgrade(). */
     int (*upgrade)(struct web *web, struct web_socket *ret, struct err *err);
     void (*hang_up)(struct web *web);
-    /* See web_idle(); NULL: there is nothing to be given back. */
-    void (*idle)(struct web *web);
-    int (*busy)(struct web *web, struct err *err);
 };
 
 struct web {
@@ -138,11 +135,6 @@ int web_event(struct web *web, const char *event, const char *id, const char *te
 int web_upgrade(struct web *web, const struct websocket_options *options, websocket_fn fn, void *cookie, struct websocket **ret,
                 struct err *err);
 void web_hang_up(struct web *web, struct websocket *socket);
-
-/* A handler that takes long says when it needs its cookie's parts no more, so that who carries it can let others have them; and when it needs
- * them again, which may fail. In between it must use none of them. False: nothing is given back, and all stays as it is. */
-bool web_idle(struct web *web);
-int web_busy(struct web *web, struct err *err);
 
 /* {"error", "code", "success": false, "hint"?, "retryable"?, "details"?}. `hint` and `details` may be NULL. */
 void web_add_error(struct buf *out, int status, const char *message, const char *hint, bool is_retryable, json_t *details);

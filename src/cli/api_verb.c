@@ -19,7 +19,6 @@
 #include "cli/verb.h"
 #include "rest/json_message.h"
 #include "server/config.h"
-#include "server/config_service.h"
 
 #define TOKEN_BYTES_MAX 4096
 
@@ -211,7 +210,7 @@ static int read_token(const char *path, char **ret, struct err *err)
     return 0;
 }
 
-/* The server's own settings: what it would do is what we do without it. */
+/* The server's own settings: a private server goes by the same. */
 static int load_config(const struct api_options *o, struct config *config, struct err *err)
 {
     const char *argv[3] = { "serve" };
@@ -240,9 +239,8 @@ static int read_timeout(int64_t *ret_ms, struct err *err)
 static int open_client(struct api_call *call, struct err *err)
 {
     const struct api_options *o = &call->options;
-    autofree char *token = NULL;
+    autofree char *token = NULL, *settings = NULL;
     struct config config = { 0 };
-    struct service_options local;
     struct client_options options = {
         .server = o->server ? o->server : from_environment("AGENTFENSE_URL"),
         .ca_file = o->ca_file ? o->ca_file : from_environment("AGENTFENSE_CA"),
@@ -259,8 +257,10 @@ static int open_client(struct api_call *call, struct err *err)
     if (r == 0) {
         options.token = token ? token : from_environment("AGENTFENSE_TOKEN");
         if (!options.server) {
-            local = config_service(&config);
-            options.local = &local;
+            settings = config_show(&config);
+            options.settings = settings;
+            options.config_file = o->config;
+            options.state_path = config.mount_path;
             options.local_address = config.http_addr;
             options.local_is_tls = *config.tls_cert;
         }
@@ -268,17 +268,6 @@ static int open_client(struct api_call *call, struct err *err)
     }
     config_done(&config);
     return r;
-}
-
-void api_pause(struct api_call *call)
-{
-    client_close(call->client);
-    call->client = NULL;
-}
-
-int api_resume(struct api_call *call, struct err *err)
-{
-    return open_client(call, err);
 }
 
 /* ---- running ---- */

@@ -1,5 +1,5 @@
 /*
- * A verb that calls the API: on a server, or in this process when there is none. All are of one build: a table of options, a number of words,
+ * A verb that calls the API. All are of one build: a table of options, a number of words,
  * and a function that gets both with an open client.
  */
 #pragma once
@@ -48,7 +48,7 @@ enum api_last { API_LAST_NONE, API_LAST_SANDBOX, API_LAST_WORKSPACE };
     "  -q, --quiet            ids only, or nothing\n"                                                                          \
     "  --json                 what the API answers, as JSON\n"                                                                 \
     "  --server URL           http://HOST:PORT, https://HOST:PORT or unix:PATH ($AGENTFENSE_URL); without,\n"                  \
-    "                         the state of this user is used directly\n"                                                       \
+    "                         a private server of this user's state is started where none runs\n"                              \
     "  --token-file FILE      a file with the token to show ($AGENTFENSE_TOKEN has one itself)\n"                              \
     "  --ca FILE              whose certificates to believe, for https ($AGENTFENSE_CA)\n"                                     \
     "  --cert FILE            our certificate, for servers that ask for one ($AGENTFENSE_CLIENT_CERT)\n"                       \
@@ -92,10 +92,6 @@ int api_verb_run(const struct api_verb *verb, int argc, char **argv);
 /* `agentfense codebase WORD ...`: one of several, by its second word. */
 int api_verb_run_one_of(const char *name, const char *help, const struct api_verb *const *verbs, size_t count, int argc,
                         char **argv);
-
-/* Gives our own state back to whoever else wants it while a person thinks, and takes it again. Nothing is remembered in between. */
-void api_pause(struct api_call *call);
-int api_resume(struct api_call *call, struct err *err);
 
 /* Whether we show one, and so are somebody whom the server knows by name. */
 bool api_has_token(const struct api_call *call);

@@ -84,7 +84,8 @@ static void print_text(const struct api_call *call, json_t *health, const struct
 {
     const char *version = json_string_value(json_object_get(health, "version"));
 
-    printf("server: %s%s\n", client_where(call->client), client_is_remote(call->client) ? "" : " (no server)");
+    printf("server: %s%s\n", client_where(call->client),
+           client_is_remote(call->client) ? "" : " (it ends a few seconds after the last command)");
     printf("status: ");
     output_escaped(stdout, json_string_value(json_object_get(health, "status")));
     printf("\nversion: ");

@@ -38,16 +38,11 @@ static void note(struct said *said, const json_t *file, const struct choice *cho
                                   json_object_get(file, "acknowledge") != NULL, "hunkIds", ids));
 }
 
-/* Nobody else waits for our state while a person thinks. */
-static int ask(struct said *said, struct api_call *call, const json_t *files, struct err *err)
+static int ask(struct said *said, const json_t *files, struct err *err)
 {
     autodone(choice_list) struct choice_list choices = { 0 };
-    int r;
+    int r = chooser_run(files, interrupt_read, &choices, err);
 
-    api_pause(call);
-    r = chooser_run(files, interrupt_read, &choices, err);
-    if (r == 0)
-        r = api_resume(call, err);
     for (size_t i = 0; r == 0 && i < choices.count; i++)
         if (choices.items[i].taken > 0)
             note(said, json_array_get(files, i), &choices.items[i]);
@@ -64,7 +59,7 @@ int said_ask(struct said *said, struct api_call *call, const char *id, char **pa
     said->files = json_object();
     if (json_array_size(json_object_get(diff, "files")) == 0)
         return 1;
-    return ask(said, call, json_object_get(diff, "files"), err);
+    return ask(said, json_object_get(diff, "files"), err);
 }
 
 /* ---- asking again ---- */
@@ -123,7 +118,7 @@ int said_ask_again(struct said *said, struct api_call *call, const char *id, str
     if (take_out(said, diff, again) == 0)
         return 1;
     if (json_array_size(again) > 0)
-        r = ask(said, call, again, err);
+        r = ask(said, again, err);
     return r;
 }
 

@@ -117,7 +117,7 @@ int workspace_refuse(int status, const json_t *told, struct err *err)
         buf_add_str(&text, "; ");
         buf_add_escaped(&text, hint, strlen(hint));
     }
-    return err_set(err, code_of(status), -EREMOTEIO, "%s", text.data);
+    return err_set_reason(err, err_set(err, code_of(status), -EREMOTEIO, "%s", text.data), client_keep_reason(reason));
 }
 
 static int ask(struct api_call *call, const char *verb, json_t *body, json_t **ret, int *ret_status, struct err *err,

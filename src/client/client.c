@@ -1,63 +1,42 @@
 #include "client/client.h"
 
 #include <errno.h>
-#include <poll.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "api/methods.h"
-#include "base/clock.h"
 #include "base/mem.h"
 #include "client/client_int.h"
+#include "client/private_server.h"
 #include "rest/field.h"
 
-/* So long another command is waited for: most are over in a moment. */
-#define WAIT_NS (5 * CLOCK_NS_PER_SEC)
-#define RETRY_MS 25
+/* A server that makes reasons up must not fill our memory. */
+#define REASONS_MAX 256
+#define REASON_MAX 64
 
 struct client {
-    struct remote *remote;     /* owned; NULL: in this process */
-    struct embedded *embedded; /* owned */
-    bool is_twin;              /* and then `embedded` is the other's */
+    struct remote *remote;                /* owned */
+    struct private_server private_server; /* owned; of a twin: none, because the other's is there as long */
+    bool is_private;
 };
 
 /* ---- where ---- */
 
-static bool is_cancelled(int cancel_fd, int wait_ms)
+/* A private server asks for no token, and is no matter of HTTP's timeouts and certificates. */
+static int client_open_private(const struct client_options *o, struct client *client, struct err *err)
 {
-    struct pollfd p = { .fd = cancel_fd, .events = POLLIN };
+    const struct client_options plain = { .cancel_fd = o->cancel_fd };
+    int r = private_server_open(o, &client->private_server, err);
 
-    return poll(&p, 1, wait_ms) > 0;
-}
-
-static int refuse_busy(const struct client_options *o, struct err *err)
-{
-    return err_set(
-        err, ERR_UNAVAILABLE, -EBUSY,
-        "the state in '%s' is in use, and no server of yours answers at %s: if a server has it, say where it answers "
-        "(--server URL or AGENTFENSE_URL); if another command has it, try again, or run 'agentfense serve', "
-        "which many may use at once",
-        o->local->mount_path, *o->local_address ? o->local_address : "any address");
-}
-
-/* Our own state first: who holds it is who to ask, while anybody may listen at the usual address. */
-static int open_local(const struct client_options *o, struct client *client, struct err *err)
-{
-    int64_t until = clock_now_ns() + WAIT_NS;
-    int r;
-
-    while ((r = embedded_open(o->local, o->cancel_fd, &client->embedded, err)) == -EBUSY) {
-        if (server_is_ours(o->local_address)) {
-            bool is_unix = strncmp(o->local_address, "unix:", 5) == 0;
-            autofree char *url = xprintf("%s%s", is_unix ? "" : o->local_is_tls ? "https://" : "http://", o->local_address);
-            return remote_open(url, o, &client->remote, err);
-        }
-        if (is_cancelled(o->cancel_fd, RETRY_MS))
-            return err_set(err, ERR_CANCELLED, -ECANCELED, "interrupted");
-        if (clock_now_ns() > until)
-            return refuse_busy(o, err);
-    }
-    return r;
+    if (r < 0)
+        return r;
+    client->is_private = r > 0;
+    if (client->is_private)
+        return remote_open(client->private_server.address, client->private_server.log_path, &plain, &client->remote, err);
+    bool is_unix = strncmp(o->local_address, "unix:", 5) == 0;
+    autofree char *url = xprintf("%s%s", is_unix ? "" : o->local_is_tls ? "https://" : "http://", o->local_address);
+    return remote_open(url, NULL, o, &client->remote, err);
 }
 
 int client_open(const struct client_options *options, struct client **ret, struct err *err)
@@ -65,26 +44,26 @@ int client_open(const struct client_options *options, struct client **ret, struc
     autoptr(client) client = xnew(struct client);
     int r;
 
+    client->private_server = PRIVATE_SERVER_NONE;
     if (options->server)
-        r = remote_open(options->server, options, &client->remote, err);
+        r = remote_open(options->server, NULL, options, &client->remote, err);
     else
-        r = open_local(options, client, err);
+        r = client_open_private(options, client, err);
     if (r < 0)
         return r;
     *ret = steal_ptr(&client);
     return 0;
 }
 
-/* The service in this process takes calls from many threads. */
 int client_open_twin(const struct client *client, struct client **ret, struct err *err)
 {
     autoptr(client) twin = xnew(struct client);
-    int r = client->remote ? remote_open_twin(client->remote, &twin->remote, err) : 0;
+    int r = remote_open_twin(client->remote, &twin->remote, err);
 
+    twin->private_server = PRIVATE_SERVER_NONE;
+    twin->is_private = client->is_private;
     if (r < 0)
         return r;
-    twin->is_twin = true;
-    twin->embedded = client->embedded;
     *ret = steal_ptr(&twin);
     return 0;
 }
@@ -94,29 +73,28 @@ void client_close(struct client *client)
     if (!client)
         return;
     remote_close(client->remote);
-    if (!client->is_twin)
-        embedded_close(client->embedded);
+    private_server_done(&client->private_server);
     free(client);
 }
 
 bool client_is_remote(const struct client *client)
 {
-    return client->remote;
+    return !client->is_private;
 }
 
 const char *client_where(const struct client *client)
 {
-    return client->remote ? remote_where(client->remote) : "this process";
+    return remote_where(client->remote);
 }
 
 int client_health(struct client *client, struct buf *out, struct err *err)
 {
-    return client->remote ? remote_get(client->remote, "/health", out, err) : embedded_health(client->embedded, out, err);
+    return remote_get(client->remote, "/health", out, err);
 }
 
 /* ---- calls ---- */
 
-static const struct method *find(const char *name)
+static const struct method *client_find_method(const char *name)
 {
     size_t count;
     const struct method *methods = api_methods(&count);
@@ -130,22 +108,39 @@ static const struct method *find(const char *name)
 
 int client_call(struct client *client, const struct client_call *call, struct err *err)
 {
-    const struct method *method = find(call->method);
-
-    return client->remote ? remote_call(client->remote, method, call, err) : embedded_call(client->embedded, method, call, err);
+    return remote_call(client->remote, client_find_method(call->method), call, err);
 }
 
 int client_web(struct client *client, const struct client_web *request, int *ret_status, struct buf *ret, struct err *err)
 {
-    return client->remote ? remote_web(client->remote, request, ret_status, ret, err)
-                          : embedded_web(client->embedded, request, ret_status, ret, err);
+    return remote_web(client->remote, request, ret_status, ret, err);
 }
 
 int client_connect(struct client *client, const char *path, struct carrier *ret, int *ret_status, struct buf *answer,
                    struct err *err)
 {
-    return client->remote ? remote_connect(client->remote, path, ret, ret_status, answer, err)
-                          : embedded_connect(client->embedded, path, ret, ret_status, answer, err);
+    return remote_connect(client->remote, path, ret, ret_status, answer, err);
+}
+
+const char *client_keep_reason(const char *reason)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static char *kept[REASONS_MAX]; /* guarded by lock; what is in it stays */
+    static size_t count;
+    size_t len = reason ? strlen(reason) : 0, i = 0;
+    const char *found = NULL;
+
+    if (len == 0 || len >= REASON_MAX || strspn(reason, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") != len)
+        return NULL;
+    pthread_mutex_lock(&lock);
+    while (i < count && strcmp(kept[i], reason) != 0)
+        i++;
+    if (i == count && count < REASONS_MAX)
+        kept[count++] = xdup(reason);
+    if (i < count)
+        found = kept[i];
+    pthread_mutex_unlock(&lock);
+    return found;
 }
 
 /* What a callback is lent, kept. */

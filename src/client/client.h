@@ -1,8 +1,8 @@
 /*
- * The API from the command line's side: every method by its name, with the messages of the API, wherever it is served.
+ * The API from the command line's side: every method by its name, with the messages of the API.
  *
- * Either there is a server, and the method is called over HTTP by the route that the same table names; or there is none, and the same
- * handler runs in this process, on the state of this user. The answers, the refusals and their texts are the same.
+ * A method is called over HTTP, by the route that the server finds it by in the same table. The server is the one that was named, or the one that
+ * serves the state of this user; where none does, a private server is started, which ends by itself a few seconds after its last client.
  *
  * One thread uses a client. A call blocks until it is over; it is given up as soon as `cancel_fd` is readable.
  */
@@ -19,25 +19,26 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/err.h"
-#include "service/service.h"
 
 struct client;
 
-/* Borrowed for client_open(), but for `local`'s strings, none of which are kept either. */
+/* Borrowed for client_open(). Without `server` the fields from state_path on must be set. */
 struct client_options {
-    const char *server;                  /* "http://HOST:PORT", "https://...", "unix:PATH"; NULL: nobody named one */
-    const char *token;                   /* NULL: none */
-    const char *ca_file;                 /* whom to believe, for https; NULL: whom the system believes */
-    const char *cert_file, *key_file;    /* who we are, for servers that ask by TLS; NULL: nobody. A file may hold both */
-    const char *local_address;           /* "localhost:8080", "unix:PATH": where a server of our own state would answer */
-    bool local_is_tls;                   /* by https, then */
-    const struct service_options *local; /* our own state */
-    int64_t timeout_ms;                  /* of one request to a server; 0: as long as it takes */
-    int cancel_fd;                       /* -1: calls are never given up */
+    const char *server;               /* "http://HOST:PORT", "https://...", "unix:PATH"; NULL: nobody named one */
+    const char *token;                /* NULL: none */
+    const char *ca_file;              /* whom to believe, for https; NULL: whom the system believes */
+    const char *cert_file, *key_file; /* who we are, for servers that ask by TLS; NULL: nobody. A file may hold both */
+    int64_t timeout_ms;               /* of one request to another than a private server; 0: as long as it takes */
+    int cancel_fd;                    /* -1: calls are never given up */
+    const char *state_path;           /* our own state */
+    const char *settings;             /* all that a server of ours would go by: config_show() */
+    const char *config_file;          /* where it would read them; NULL: where nobody says otherwise */
+    const char *local_address;        /* "localhost:8080", "unix:PATH": where another server of our state would answer */
+    bool local_is_tls;                /* by https, then */
 };
 
-/* Without `server`: our own state is opened, and signals must be blocked. When a server has it, that one is asked, if it answers at
- * `local_address` and is ours or root's; when another command has it, that one is waited for, for a few seconds. */
+/* Without `server`: joins or starts the private server of our state. When another server has the state, that one is asked, if it answers at
+ * `local_address` and is ours or root's. A server that is just ending is waited for, for a few seconds. */
 int client_open(const struct client_options *options, struct client **ret, struct err *err);
 void client_close(struct client *client);
 DEFINE_AUTOPTR(client, client_close);
@@ -45,8 +46,9 @@ DEFINE_AUTOPTR(client, client_close);
 /* Another to the same, for a thread of its own. Asks only what has one answer; closed before `client` is, which stays open meanwhile. */
 int client_open_twin(const struct client *client, struct client **ret, struct err *err);
 
-/* "http://localhost:8080", or "this process". Borrowed. */
+/* "http://localhost:8080", or "the private server". Borrowed. */
 const char *client_where(const struct client *client);
+/* Returns false for a private server. */
 bool client_is_remote(const struct client *client);
 
 /* ---- a call ---- */
@@ -67,7 +69,7 @@ struct client_call {
     void *cookie;
 };
 
-/* -ECANCELED when it was given up. */
+/* -ECANCELED when it was given up. A refusal has the server's code, text and reason in `err`. */
 int client_call(struct client *client, const struct client_call *call, struct err *err);
 
 /* A method with one answer, which is the caller's: freed with protobuf_c_message_free_unpacked(msg, NULL). */
@@ -94,5 +96,9 @@ struct client_web {
     void *cookie;
 };
 
-/* What was answered, refusals too: it fails only when there is no answer. -ECANCELED when it was given up. */
+/* What was answered, refusals too: it fails only when there is no answer. -ECANCELED when it was given up. Who reads a refusal passes its reason
+ * to client_keep_reason(). */
 int client_web(struct client *client, const struct client_web *request, int *ret_status, struct buf *ret, struct err *err);
+
+/* The same reason as struct err wants it: it lives as long as the process. NULL if it is NULL, or does not look like a reason. */
+const char *client_keep_reason(const char *reason);

@@ -43,16 +43,19 @@ static int fail(struct transfer *t, int r)
     return r;
 }
 
-/* {"code": 5, "message": "..."}, or the page of something that is no server of ours. */
+/* {"code": 5, "message": "...", "details": [{"reason": "..."}]}, or the page of something that is no server of ours. */
 static int refuse_as_told(const char *text, size_t len, long status, struct err *err)
 {
     json_t *told = json_loadb(text, len, 0, NULL);
     json_t *code = json_object_get(told, "code"), *message = json_object_get(told, "message");
+    const char *reason = json_string_value(json_object_get(json_array_get(json_object_get(told, "details"), 0), "reason"));
     int r;
 
     if (json_is_integer(code) && json_is_string(message) && json_integer_value(code) > 0 &&
         json_integer_value(code) <= ERR_UNAUTHENTICATED)
-        r = err_set(err, (enum err_code) json_integer_value(code), -EREMOTEIO, "%s", json_string_value(message));
+        r = err_set_reason(err,
+                           err_set(err, (enum err_code) json_integer_value(code), -EREMOTEIO, "%s", json_string_value(message)),
+                           client_keep_reason(reason));
     else
         r = err_set(err, ERR_UNAVAILABLE, -EPROTO, "what answers there is no server of ours (HTTP status %ld)", status);
     json_decref(told);

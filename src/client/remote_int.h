@@ -8,7 +8,8 @@
 struct remote {
     CURL *easy;                                   /* owned */
     CURLM *multi;                                 /* owned */
-    char *where, *base;                           /* owned: as it was given; what a path is put behind */
+    char *server, *where, *base;                  /* owned: as it was given; as people know it; what a path is put behind */
+    char *log_path;                               /* owned: of our private server; NULL: it is another one */
     char *socket;                                 /* owned: of a unix socket; NULL: TCP */
     char *token, *ca_file, *cert_file, *key_file; /* owned; NULL: none */
     bool is_near;                                 /* nothing stands between */

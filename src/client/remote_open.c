@@ -24,11 +24,12 @@ static bool host_is_near(const char *url)
     return false;
 }
 
-static int take_address(struct remote *remote, const char *server, struct err *err)
+static int remote_take_address(struct remote *remote, const char *server, struct err *err)
 {
     size_t len = strlen(server);
 
-    remote->where = xdup(server);
+    remote->server = xdup(server);
+    remote->where = xdup(remote->log_path ? "the private server" : server);
     if (strncmp(server, "unix:", 5) == 0) {
         remote->socket = xdup(server + 5);
         remote->base = xdup("http://localhost");
@@ -49,11 +50,13 @@ static char *dup_if(const char *s)
     return s ? xdup(s) : NULL;
 }
 
-int remote_open(const char *server, const struct client_options *o, struct remote **ret, struct err *err)
+int remote_open(const char *server, const char *log_path, const struct client_options *o, struct remote **ret, struct err *err)
 {
     autoptr(remote) remote = xnew(struct remote);
-    int r = take_address(remote, server, err);
+    int r;
 
+    remote->log_path = dup_if(log_path);
+    r = remote_take_address(remote, server, err);
     if (r < 0)
         return r;
     if (o->token && (!*o->token || strpbrk(o->token, "\r\n")))
@@ -84,7 +87,7 @@ int remote_open_twin(const struct remote *remote, struct remote **ret, struct er
                                          .timeout_ms = remote->timeout_ms,
                                          .cancel_fd = remote->cancel_fd };
 
-    return remote_open(remote->where, &same, ret, err);
+    return remote_open(remote->server, remote->log_path, &same, ret, err);
 }
 
 void remote_close(struct remote *remote)
@@ -101,7 +104,9 @@ void remote_close(struct remote *remote)
     free(remote->cert_file);
     free(remote->key_file);
     free(remote->socket);
+    free(remote->server);
     free(remote->where);
+    free(remote->log_path);
     free(remote->base);
     free(remote);
 }
@@ -164,6 +169,11 @@ int remote_refuse(const struct remote *remote, CURLcode code, const char *why, s
 {
     const char *text = *why ? why : curl_easy_strerror(code);
 
+    if (remote->log_path)
+        return err_set(
+            err, ERR_UNAVAILABLE, -EIO,
+            "the private server ended before it had answered (%s); what it acknowledged before is done. Its log is '%s'", text,
+            remote->log_path);
     if (code == CURLE_COULDNT_CONNECT || code == CURLE_COULDNT_RESOLVE_HOST)
         return err_set(err, ERR_UNAVAILABLE, -ECONNREFUSED, "no server answers at %s: %s", remote->where, text);
     return err_set(err, ERR_UNAVAILABLE, -EIO, "%s: %s", remote->where, text);

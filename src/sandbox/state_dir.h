@@ -30,6 +30,7 @@ struct state_dir {
 
 #define STATE_DIR_NONE ((struct state_dir){ .fd = -1, .sandboxes_fd = -1, .locks_fd = -1, .names_fd = -1 })
 #define STATE_DIR_NAMES "names"
+#define STATE_DIR_LOCK "server-lock" /* locked by the server of the state directory while it lives */
 
 /* Where it is or would be, without looking; NULL when nothing says where. Free it. */
 char *state_dir_find_path(struct err *err);

@@ -73,6 +73,7 @@ struct config {
 
     /* Not settings: what was asked of the program. */
     bool wants_check, wants_help, wants_version;
+    int lock_fd; /* borrowed: see struct service_options; 0: none */
 };
 
 void config_done(struct config *config);

@@ -10,6 +10,7 @@ struct service_options config_service(const struct config *config)
         .codebase_path = config->codebase_path,
         .mount_path = config->mount_path,
         .db_url = config->db_path,
+        .lock_fd = config->lock_fd,
         .runtime = runtime ? runtime->api_number : 0,
         .default_timeout_ns = config->default_timeout_ns,
         .max_timeout_ns = config->max_timeout_ns,

@@ -1,9 +1,8 @@
 /*
- * agentfense-server: what 'agentfense serve' and 'agentfense token' execute, with the verb as the program's name. A program of its
- * own, because the libraries it needs would slow down the start of every other verb.
+ * agentfense-server: what 'agentfense serve', 'agentfense token' and clients that want a private server (private.h) execute, with the verb as
+ * the program's name. A program of its own, because the libraries it needs would slow down the start of every other verb.
  */
 #include <errno.h>
-#include <limits.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
@@ -15,16 +14,15 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/clock.h"
 #include "base/coverage.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/standard_output.h"
 #include "server/config.h"
+#include "server/private.h"
 #include "server/server.h"
 #include "server/token_verb.h"
 
-#define DRAIN_MAX_NS (INT_MAX * CLOCK_NS_PER_MS)
 #define EXIT_USAGE 2
 #define EXIT_FAILED 125
 
@@ -105,7 +103,7 @@ static int serve(const struct config *config, const sigset_t *signals, struct er
         serve_until_told(&server, signals);
         sd_notify(0, "STOPPING=1");
         watch_impatience(signals);
-        server_drain(&server, config->drain_ns < DRAIN_MAX_NS ? (unsigned) (config->drain_ns / CLOCK_NS_PER_MS) : INT_MAX);
+        server_drain(&server);
     }
     server_done(&server);
     return r;
@@ -153,7 +151,7 @@ static int main_serve(int argc, char **argv)
     apply_logging(&config);
     block_signals(&signals);
     raise_limits();
-    r = serve(&config, &signals, &err);
+    r = strcmp(argv[0], PRIVATE_VERB) == 0 ? private_serve(&config, &signals, &err) : serve(&config, &signals, &err);
     if (r < 0)
         fprintf(stderr, "agentfense serve: %s\n", err.text);
     config_done(&config);

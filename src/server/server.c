@@ -2,6 +2,7 @@
 
 #include <api_descriptors.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <systemd/sd-daemon.h>
@@ -14,14 +15,28 @@
 #include "base/mem.h"
 #include "server/config_service.h"
 #include "server/pages.h"
+#include "server/private.h"
 
 /* ---- what it serves ---- */
 
+/* The private server of the verbs gives way unless they use it. */
 static int open_service(struct server *server, struct err *err)
 {
     struct service_options options = config_service(server->config);
+    int r = service_new(&options, &server->service, err), way;
 
-    return service_new(&options, &server->service, err);
+    if (r != -EBUSY)
+        return r;
+    way = private_give_way(options.mount_path);
+    if (way > 0)
+        return service_new(&options, &server->service, err);
+    if (way < 0)
+        return err_set(
+            err, ERR_FAILED_PRECONDITION, r,
+            "commands that run now use the sandboxes in '%s', by a private server of theirs: wait until they are over, or "
+            "end them",
+            options.mount_path);
+    return r;
 }
 
 static void fill_api(struct server *server)
@@ -226,14 +241,16 @@ int server_reload(struct server *server, struct err *err)
     return r == 0 && server->rest ? http_server_reload(server->rest, err) : r;
 }
 
-void server_drain(struct server *server, unsigned grace_ms)
+void server_drain(struct server *server)
 {
+    int64_t drain_ms = server->config->drain_ns / CLOCK_NS_PER_MS;
+    int grace_ms = drain_ms < INT_MAX ? (int) drain_ms : INT_MAX;
     int64_t until = clock_now_ns() + grace_ms * CLOCK_NS_PER_MS;
 
     /* Who is cut off a little early is cut off for our end as well. */
     service_end_at(server->service, until - 100 * CLOCK_NS_PER_MS);
     if (server->rpc)
-        rpc_server_drain(server->rpc, (int) grace_ms);
+        rpc_server_drain(server->rpc, grace_ms);
     if (server->rest) {
         int64_t left = (until - clock_now_ns()) / CLOCK_NS_PER_MS;
         http_server_stop(server->rest, left > 0 ? (unsigned) left : 0);

@@ -38,6 +38,6 @@ int server_start(struct server *server, const struct config *config, struct err 
 /* Reads certificates again. */
 int server_reload(struct server *server, struct err *err);
 
-/* Takes nothing more and lets calls at work come to their end, for so long. */
-void server_drain(struct server *server, unsigned grace_ms);
+/* Accepts nothing more and lets the calls at work finish, for as long as the configuration says (server.drain_timeout). */
+void server_drain(struct server *server);
 void server_done(struct server *server);

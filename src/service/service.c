@@ -23,7 +23,6 @@
 #include "service/service_int.h"
 #include "service/watch.h"
 
-#define LOCK_FILE "server-lock"
 #define HOST_ID_FILE "host-id"
 #define HOST_ID_PREFIX "host_"
 
@@ -88,9 +87,10 @@ static int find_host_id(struct service *service, struct err *err)
 /* Two servers would take each other's sandboxes for what a dead one left. */
 static int take_lock(struct service *service, struct err *err)
 {
-    service->lock_fd = openat(service->state_dir.fd, LOCK_FILE, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (service->lock_fd < 0)
-        return err_errno(err, -errno, "opening '%s/%s'", service->state_dir.path, LOCK_FILE);
+        service->lock_fd = openat(service->state_dir.fd, STATE_DIR_LOCK, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (service->lock_fd < 0)
+        return err_errno(err, -errno, "opening '%s/%s'", service->state_dir.path, STATE_DIR_LOCK);
     if (flock(service->lock_fd, LOCK_EX | LOCK_NB) == 0)
         return 0;
     return err_set(err, ERR_FAILED_PRECONDITION, -EBUSY, "another server serves the sandboxes in '%s'",
@@ -132,7 +132,7 @@ int service_new(const struct service_options *options, struct service **ret, str
     int r;
 
     service->state_dir = STATE_DIR_NONE;
-    service->lock_fd = -1;
+    service->lock_fd = options->lock_fd > 0 ? options->lock_fd : -1;
     sandbox_conns_init(&service->conns);
     pthread_mutex_init(&service->sandbox_drivers.lock, NULL);
     copy_options(&service->options, options);
@@ -164,22 +164,6 @@ static void free_options(struct service_options *options)
     free((char *) options->commit_author);
     free((char *) options->redact_names);
     free((char *) options->redact_patterns_path);
-}
-
-struct service_options *service_dup_options(const struct service *service)
-{
-    struct service_options *options = xnew(struct service_options);
-
-    copy_options(options, &service->options);
-    return options;
-}
-
-void service_options_free(struct service_options *options)
-{
-    if (!options)
-        return;
-    free_options(options);
-    free(options);
 }
 
 void service_free(struct service *service)

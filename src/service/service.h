@@ -29,6 +29,7 @@ struct container_options {
 /* Borrowed for service_new(). 0 and NULL: none, or no bound. */
 struct service_options {
     const char *codebase_path, *mount_path, *db_url;
+    int lock_fd; /* taken over, also on failure: STATE_DIR_LOCK, open and locked; 0: service_new() opens and locks it */
     int runtime; /* numbered as in the API (wire/runtime_type.h) */
     int64_t default_timeout_ns, max_timeout_ns, session_idle_ns;
     uint64_t max_output_bytes;
@@ -70,10 +71,6 @@ void service_end_at(struct service *service, int64_t when_ns);
 /* Sandboxes live on. No call may be going on. */
 void service_free(struct service *service);
 DEFINE_AUTOPTR(service, service_free);
-
-/* What it was made with, to make it again; to be freed with service_options_free(). */
-struct service_options *service_dup_options(const struct service *service);
-void service_options_free(struct service_options *options);
 
 /* Whether it can do its work now: for a health check. */
 int service_check(struct service *service, struct err *err);

@@ -21,9 +21,9 @@ def agentfense():
     return path.resolve()
 
 
-@pytest.fixture(scope="module", params=["embedded", "remote"])
+@pytest.fixture(scope="module", params=["private", "remote"])
 def cli(request, agentfense):
-    """The same verbs, once in the same process and once on a server: what they do and say is the same."""
+    """The same verbs, once with the private server that they start and once with another: what they do and say is the same."""
     place = Place(agentfense, request.param == "remote")
     try:
         if place.is_remote:

@@ -1,11 +1,14 @@
-"""Where verbs of the API are tried: a state directory of its own, without a server or with one. Leaves no process, mount or file."""
+"""Where verbs of the API are tried: a state directory of its own, with a server or with the private one of the verbs. Leaves no process, mount or file."""
 
 import contextlib
+import fcntl
 import json
 import os
 import pathlib
 import shutil
 import signal
+import socket
+import struct
 import subprocess
 import tempfile
 import time
@@ -104,10 +107,54 @@ class Place:
                         found.append(int(entry.name))
         return found
 
+    def connect(self, line=b"yield\n"):
+        """A lifeline of the private server, on which something was said; None: it is not there."""
+        try:
+            place = os.open(self.state / "mounts" / "private", os.O_PATH)
+        except FileNotFoundError:
+            return None
+        with contextlib.ExitStack() as stack:
+            stack.callback(os.close, place)
+            lifeline = socket.socket(socket.AF_UNIX)
+            try:
+                lifeline.connect(f"/proc/self/fd/{place}/lifeline")
+                lifeline.sendall(line)
+                return lifeline
+            except OSError:
+                lifeline.close()
+                return None
+
+    def private_pid(self):
+        """The process number of the private server, told by the kernel; None: there is none."""
+        lifeline = self.connect(b"")
+        if not lifeline:
+            return None
+        with lifeline:
+            return struct.unpack("3i", lifeline.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
+
+    def end_private(self):
+        """Waits until no private server has the state, and asks one without clients to end at once."""
+        lock = self.state / "mounts" / "server-lock"
+        if self.server or not lock.exists():
+            return
+        with open(lock) as held:
+            def is_free():
+                lifeline = self.connect()
+                if lifeline:
+                    with lifeline:
+                        lifeline.recv(100)
+                with contextlib.suppress(BlockingIOError):
+                    fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    return True
+
+            eventually(is_free)
+
     def remove(self):
         if self.server and self.server.poll() is None:
             self.server.terminate()
             self.server.wait(WAIT)
+        self.server = None
+        self.end_private()
         for pid in self.supervisors():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGTERM)

@@ -56,7 +56,7 @@ class Pair:
         self.place.run("rm", self.box, self.workspace)
 
 
-@pytest.mark.parametrize("is_remote", [False, True], ids=["embedded", "remote"])
+@pytest.mark.parametrize("is_remote", [False, True], ids=["private", "remote"])
 def test_what_is_broken_is_shown_so_beside_the_others(make, tmp_path, is_remote):
     place = make()
     if is_remote:

@@ -194,25 +194,6 @@ def test_the_server_that_has_our_state_is_asked(make):
     assert (told["remote"], told["server"]) == (True, f"http://{place.address}")
 
 
-def test_a_state_that_another_has_is_waited_for_and_then_said(make, tree):
-    place = make()
-    place.run("codebase", "create", "held", tree)
-    sandbox = place.say("create", "--start", "held")
-    holder = place.start("exec", "-t", "10m", sandbox, "--", "echo begun; sleep 1000")
-    try:
-        assert holder.stdout.readline() == b"begun\n"
-        refusal = place.run("ps", code=125).err
-        assert "is in use" in refusal and "--server URL" in refusal and "agentfense serve" in refusal
-        waiting = place.start("ps", "-q")
-        holder.send_signal(2)
-        holder.communicate(timeout=60)
-        assert waiting.communicate(timeout=60)[0].decode().split() == [sandbox]
-    finally:
-        if holder.poll() is None:
-            holder.kill()
-            holder.communicate()
-
-
 @pytest.mark.skipif(os.geteuid() != 0, reason="another user's server: needs root")
 def test_a_stranger_at_the_usual_address_is_not_asked(make):
     """On a shared host anybody may listen there, and answer whatever they like."""

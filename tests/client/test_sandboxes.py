@@ -240,6 +240,6 @@ def test_status_tells_what_there_is(cli, sandbox):
     assert (told["health"]["status"], told["remote"], told["sandboxes"]["running"]) == ("healthy", cli.is_remote, 1)
     assert told["codebases"] >= 1
     lines = cli.say("status").splitlines()
-    assert lines[0] == (f"server: {cli.url}" if cli.is_remote else "server: this process (no server)")
+    assert lines[0] == (f"server: {cli.url}" if cli.is_remote else "server: the private server (it ends a few seconds after the last command)")
     assert "sandboxes: 0 pending, 1 running, 0 stopped, 0 error" in lines
     assert cli.say("status", "-q") == ""

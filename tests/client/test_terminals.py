@@ -36,7 +36,7 @@ EVERYWHERE = {"test_a_shell_on_a_terminal", "test_leaving_and_coming_back", "tes
 def thrift(request):
     if "target" not in request.fixturenames or os.environ.get("AGENTFENSE_LONG"):
         return
-    kinds = {"remote": "workspace", "embedded": "codebase"}
+    kinds = {"remote": "workspace", "private": "codebase"}
     names = request.node.callspec.id.split("-")
     if request.node.originalname not in EVERYWHERE and kinds[names[0]] not in names:
         pytest.skip("with AGENTFENSE_LONG=1")
