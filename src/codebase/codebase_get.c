@@ -95,9 +95,7 @@ int codebase_get_open_at(struct codebase *cb, uint64_t version, const char *path
 
     if (r >= 0)
         r = codebase_lock(cb, &lock, &meta, err);
-    if (r < 0)
-        return r;
-    if (version + 1 < meta.oldest || version > meta.version)
-        return err_set(err, ERR_NOT_FOUND, -ERANGE, "version %" PRIu64 " is not kept", version);
-    return open_at(cb, &meta, version, clean.data, ret_fd, ret_st, err);
+    if (r >= 0)
+        r = codebase_meta_check_version(&meta, version, err);
+    return r < 0 ? r : open_at(cb, &meta, version, clean.data, ret_fd, ret_st, err);
 }

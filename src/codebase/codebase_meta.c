@@ -68,3 +68,10 @@ int codebase_meta_write(int dirfd, const struct codebase_meta *meta)
     codebase_meta_format(meta, &text);
     return file_put(dirfd, FILE_NAME, text.data, text.len, 0600);
 }
+
+int codebase_meta_check_version(const struct codebase_meta *meta, uint64_t version, struct err *err)
+{
+    return version + 1 < meta->oldest || version > meta->version
+               ? err_set(err, ERR_NOT_FOUND, -ERANGE, "version %" PRIu64 " is not kept", version)
+               : 0;
+}

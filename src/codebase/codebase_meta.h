@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "base/buf.h"
+#include "base/err.h"
 
 struct codebase_meta {
     uint64_t version; /* the last performed version */
@@ -25,3 +26,6 @@ int codebase_meta_write(int dirfd, const struct codebase_meta *meta);
 
 void codebase_meta_format(const struct codebase_meta *meta, struct buf *out);
 int codebase_meta_parse(const char *bytes, size_t len, struct codebase_meta *ret);
+
+/* -ERANGE, ERR_NOT_FOUND: the files cannot be read as of this version any more, or not yet. */
+int codebase_meta_check_version(const struct codebase_meta *meta, uint64_t version, struct err *err);

@@ -209,10 +209,10 @@ int codebase_restore(struct codebase *cb, uint64_t version, const char *path, co
         r = txn_new(cb, TXN_EXACT, by, "restore", &txn, err);
     if (r >= 0)
         r = codebase_lock(cb, &lock, &meta, err);
+    if (r >= 0)
+        r = codebase_meta_check_version(&meta, version, err);
     if (r < 0)
         return r;
-    if (version + 1 < meta.oldest || version > meta.version)
-        return err_set(err, ERR_NOT_FOUND, -ERANGE, "version %" PRIu64 " is not kept", version);
     struct restoring restoring = { .txn = txn, .scope = clean.data };
     r = find_wants(&restoring, version, meta.version);
     if (r >= 0)

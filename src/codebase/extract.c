@@ -206,6 +206,15 @@ static int unpack_file(struct extraction *x, struct archive_entry *entry, bool i
     return 0;
 }
 
+/* The directory of an entry that is not a directory itself, with nothing at its name. Borrowed, like the name. */
+static int open_cleared(struct extraction *x, const char **ret_name)
+{
+    int parent = open_parent(x, ret_name);
+    int r = parent < 0 ? parent : clear_name(x, parent, *ret_name);
+
+    return r < 0 ? r : parent;
+}
+
 static int unpack_link(struct extraction *x, struct archive_entry *entry)
 {
     const char *target = x->lib->archive_entry_symlink(entry), *name;
@@ -214,12 +223,9 @@ static int unpack_link(struct extraction *x, struct archive_entry *entry)
     if (!target || !*target || strlen(target) >= PATH_MAX)
         return reject_entry(x, "is a symbolic link without a usable target");
     r = count_bytes(x, strlen(target));
-    parent = r < 0 ? r : open_parent(x, &name);
+    parent = r < 0 ? r : open_cleared(x, &name);
     if (parent < 0)
         return parent;
-    r = clear_name(x, parent, name);
-    if (r < 0)
-        return r;
     return symlinkat(target, parent, name) < 0 ? io_error(x, -errno) : 0;
 }
 
@@ -239,12 +245,9 @@ static int unpack_hard_link(struct extraction *x, const char *target)
     if (strcmp(path.data, x->path.data) == 0)
         return 0;
     r = count_bytes(x, (uint64_t) st.st_size);
-    parent = r < 0 ? r : open_parent(x, &name);
+    parent = r < 0 ? r : open_cleared(x, &name);
     if (parent < 0)
         return parent;
-    r = clear_name(x, parent, name);
-    if (r < 0)
-        return r;
     r = stage_copy(from, from_name, parent, name);
     return r < 0 ? io_error(x, r) : 0;
 }
