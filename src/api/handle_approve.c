@@ -11,7 +11,6 @@
 
 #define NAMES_MAX 100000
 #define MESSAGE_BYTES_MAX ((size_t) 64 << 10)
-#define FAILURE_BYTES 1100 /* of a refusal's details: they go with gRPC's trailers */
 
 /* What a request's lists are in. */
 struct wanted {
@@ -149,21 +148,21 @@ static Sandbox__V1__ApproveResponse *make_answer(const struct request *request, 
 static void set_failure(struct call *call, const struct review_approved *approved)
 {
     Sandbox__V1__ReviewFailure *out = xnew(Sandbox__V1__ReviewFailure);
-    size_t bytes = 0, cap = 0;
+    size_t room = call_failure_room(call), bytes = 0, cap = 0;
 
     sandbox__v1__review_failure__init(out);
-    out->hooks = make_hooks(&approved->hooks, true, &out->n_hooks);
+    out->hooks = make_hooks(&approved->hooks, room == CALL_FAILURE_BYTES, &out->n_hooks);
     for (size_t i = 0; approved->verdicts && i < approved->set.count; i++) {
         Sandbox__V1__FileVerdict *file;
 
         if (approved->set.items[i].is_dir || !stops_it(approved->verdicts[i]))
             continue;
         out->total++;
-        if (bytes >= FAILURE_BYTES)
+        if (bytes >= room)
             continue;
         file = make_verdict(approved, i, true);
         bytes += protobuf_c_message_get_packed_size(&file->base) + 3;
-        if (bytes >= FAILURE_BYTES) {
+        if (bytes >= room) {
             protobuf_c_message_free_unpacked(&file->base, NULL);
             continue;
         }

@@ -11,7 +11,6 @@
 
 #define NAMES_MAX 100000
 #define MESSAGE_BYTES_MAX ((size_t) 64 << 10)
-#define FAILURE_BYTES 1100
 
 static Sandbox__V1__AppliedGroup *make_group(const struct applied_group *group)
 {
@@ -250,7 +249,7 @@ static int tell_blocked(const struct request *request, int r, const struct revie
         return r;
     out = xnew(Sandbox__V1__CommitFailure);
     sandbox__v1__commit_failure__init(out);
-    add_files(&out->files, &out->n_files, plan, true, FAILURE_BYTES, &out->total);
+    add_files(&out->files, &out->n_files, plan, true, call_failure_room(request->call), &out->total);
     call_take_failure(request->call, &out->base);
     return r;
 }

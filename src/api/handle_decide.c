@@ -10,7 +10,6 @@
 #include "base/mem.h"
 
 #define PATHS_MAX 10000
-#define FAILURE_BYTES 1100
 
 _Static_assert((int) SANDBOX__V1__REBASE_STRATEGY__REBASE_STRATEGY_THEIRS == REBASE_THEIRS + 1, "strategies");
 _Static_assert((int) SANDBOX__V1__REBASE_OUTCOME__REBASE_OUTCOME_CONFLICT == REBASE_CONFLICT + 1, "outcomes");
@@ -85,7 +84,7 @@ int handle_discard(struct call *call, void *cookie, struct err *err)
 static int refuse_undo(const struct request *request, const char *id, const struct review_undone *undone, struct err *err)
 {
     Sandbox__V1__ReviewFailure *out = xnew(Sandbox__V1__ReviewFailure);
-    size_t bytes = 0, cap = 0;
+    size_t room = call_failure_room(request->call), bytes = 0, cap = 0;
 
     sandbox__v1__review_failure__init(out);
     out->total = (int32_t) undone->undo.moved_count;
@@ -96,7 +95,7 @@ static int refuse_undo(const struct request *request, const char *id, const stru
         set_change_paths(&file->id, &file->path, &file->scope_path, id, undone->prefix, undone->undo.moved[i]);
         file->verdict = SANDBOX__V1__VERDICT__VERDICT_STALE;
         bytes += protobuf_c_message_get_packed_size(&file->base) + 3;
-        if (bytes >= FAILURE_BYTES) {
+        if (bytes >= room) {
             protobuf_c_message_free_unpacked(&file->base, NULL);
             break;
         }

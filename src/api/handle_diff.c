@@ -1,5 +1,6 @@
 /* What a sandbox changed. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -106,9 +107,24 @@ static struct review_about about_of(const struct review_diff *diff)
     return (struct review_about){ diff->row.id, diff->prefix, &diff->acceptance };
 }
 
-static int measure(const struct request *request, struct review_diff *diff, struct err *err)
+static int take_view(Sandbox__V1__DiffView view, struct err *err)
 {
-    int r = diff->set.count <= MEASURED_MAX ? change_set_measure(&diff->set, NULL, 0, err) : 0;
+    if (view < 0 || view > SANDBOX__V1__DIFF_VIEW__DIFF_VIEW_NAMES)
+        return err_invalid(err, "view %d is not known", (int) view);
+    return 0;
+}
+
+static bool has_hunks(Sandbox__V1__DiffView view)
+{
+    return view <= SANDBOX__V1__DIFF_VIEW__DIFF_VIEW_FULL;
+}
+
+/* Counts the lines of at most `max` files for the totals. */
+static int measure(const struct request *request, struct review_diff *diff, Sandbox__V1__DiffView view, size_t max,
+                   struct err *err)
+{
+    bool counts = view != SANDBOX__V1__DIFF_VIEW__DIFF_VIEW_NAMES && diff->set.count <= max;
+    int r = counts ? change_set_measure(&diff->set, NULL, 0, err) : 0;
 
     return r < 0 ? r : reviews_diff_hash(request->service, diff, err);
 }
@@ -178,9 +194,9 @@ static int get_diff(const struct request *request, const void *message, Protobuf
     size_t count;
     int r = request_find_sandbox(request, in->sandbox_id, id, err);
 
-    if (r == 0 && (in->view < 0 || in->view > SANDBOX__V1__DIFF_VIEW__DIFF_VIEW_FILES))
-        r = err_invalid(err, "view %d is not known", (int) in->view);
-    wish.has_hunks = in->view != SANDBOX__V1__DIFF_VIEW__DIFF_VIEW_FILES;
+    if (r == 0)
+        r = take_view(in->view, err);
+    wish.has_hunks = has_hunks(in->view);
     if (r == 0)
         r = take_page_token(in->page_token, &after, err);
     wish.after = after;
@@ -189,7 +205,7 @@ static int get_diff(const struct request *request, const void *message, Protobuf
     if (r == 0)
         r = find_places(&diff, in->path, &places, &count, err);
     if (r == 0)
-        r = measure(request, &diff, err);
+        r = measure(request, &diff, in->view, MEASURED_MAX, err);
     if (r < 0)
         return r;
     Sandbox__V1__Diff *out = make_diff(&diff, count);
@@ -320,6 +336,20 @@ static int stream_file(struct call *call, const struct review_diff *diff, struct
     return r;
 }
 
+/* A file without its hunks. */
+static int send_brief(struct call *call, const struct review_diff *diff, const struct file_change *change)
+{
+    const struct review_about about = about_of(diff);
+    Sandbox__V1__DiffChunk chunk = SANDBOX__V1__DIFF_CHUNK__INIT;
+    int r;
+
+    chunk.content_case = SANDBOX__V1__DIFF_CHUNK__CONTENT_FILE;
+    chunk.file = make_file_change(&about, change, change->is_measured);
+    r = call_send(call, &chunk.base);
+    protobuf_c_message_free_unpacked(&chunk.file->base, NULL);
+    return r;
+}
+
 static int send_diff(struct call *call, const struct review_diff *diff, size_t count)
 {
     Sandbox__V1__DiffChunk chunk = SANDBOX__V1__DIFF_CHUNK__INIT;
@@ -344,15 +374,19 @@ static int stream_diff(const struct request *request, const void *message, Proto
 
     (void) ret;
     if (r == 0)
+        r = take_view(in->view, err);
+    if (r == 0)
         r = reviews_diff(request->service, &request->caller, id, &diff, err);
     if (r == 0)
         r = find_places(&diff, in->path, &places, &count, err);
     if (r == 0)
-        r = measure(request, &diff, err);
+        r = measure(request, &diff, in->view, has_hunks(in->view) ? MEASURED_MAX : SIZE_MAX, err);
     if (r == 0)
         r = send_diff(request->call, &diff, count);
-    for (size_t i = 0; r == 0 && i < count; i++)
-        r = stream_file(request->call, &diff, &diff.set.items[places[i]], err);
+    for (size_t i = 0; r == 0 && i < count; i++) {
+        struct file_change *change = &diff.set.items[places[i]];
+        r = has_hunks(in->view) ? stream_file(request->call, &diff, change, err) : send_brief(request->call, &diff, change);
+    }
     return r;
 }
 
@@ -363,7 +397,13 @@ int handle_stream_diff(struct call *call, void *cookie, struct err *err)
 
 /* ---- as text ---- */
 
-static int send_bytes(const void *bytes, size_t len, void *cookie)
+struct patch_stream {
+    struct call *call;
+    const struct review_diff *diff;
+    bool has_receipts;
+};
+
+static int send_bytes(const struct patch_stream *stream, const void *bytes, size_t len)
 {
     Sandbox__V1__FileChunk chunk = SANDBOX__V1__FILE_CHUNK__INIT;
     int r = 0;
@@ -371,27 +411,61 @@ static int send_bytes(const void *bytes, size_t len, void *cookie)
     for (size_t at = 0; r == 0 && at < len; at += chunk.data.len) {
         chunk.data.len = len - at < CHUNK_BYTES ? len - at : CHUNK_BYTES;
         chunk.data.data = (uint8_t *) bytes + at;
-        r = call_send(cookie, &chunk.base);
+        r = call_send(stream->call, &chunk.base);
     }
     return r;
 }
 
-static int send_text(struct call *call, const struct review_diff *diff, struct file_change *change, struct err *err)
+static int send_piece(const void *bytes, size_t len, void *cookie)
+{
+    const struct patch_stream *stream = cookie;
+    char head[32];
+    int r = 0;
+
+    if (len > 0 && stream->has_receipts)
+        r = send_bytes(stream, head, (size_t) snprintf(head, sizeof(head), "%zu\n", len));
+    return r < 0 ? r : send_bytes(stream, bytes, len);
+}
+
+static int end_change(const struct file_change *change, void *cookie)
+{
+    const struct patch_stream *stream = cookie;
+    autodone(buf) struct buf line = BUF_EMPTY;
+
+    if (!stream->has_receipts)
+        return 0;
+    compat_review_add_receipt(&line, stream->diff->row.id, change);
+    return send_bytes(stream, line.data, line.len);
+}
+
+static int send_text(struct patch_stream *stream, struct file_change *change, struct err *err)
 {
     autodone(file_diff) struct file_diff compared = FILE_DIFF_NONE;
     autodone(buf) struct buf text = BUF_EMPTY;
-    int r = file_diff_make(&diff->set, change, &compared, err);
+    int r = file_diff_make(&stream->diff->set, change, &compared, err);
 
     if (r < 0)
         return r;
     compat_review_add_text(&text, change, &compared);
-    return send_bytes(text.data, text.len, call);
+    r = send_piece(text.data, text.len, stream);
+    return r < 0 ? r : end_change(change, stream);
+}
+
+static int send_left_out(const struct patch_stream *stream)
+{
+    size_t count = stream->diff->set.edits.deep_count;
+    char line[64];
+
+    if (!stream->has_receipts || count == 0)
+        return 0;
+    return send_bytes(stream, line, (size_t) snprintf(line, sizeof(line), "0 deep %zu\n", count));
 }
 
 static int download_patch(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__DownloadPatchRequest *in = message;
     autodone(review_diff) struct review_diff diff = REVIEW_DIFF_NONE;
+    struct patch_stream stream = { .call = request->call, .diff = &diff, .has_receipts = in->receipts };
     autofree size_t *places = NULL;
     char id[SANDBOX_ID_MAX];
     size_t count = 0;
@@ -404,13 +478,11 @@ static int download_patch(const struct request *request, const void *message, Pr
         r = reviews_diff(request->service, &request->caller, id, &diff, err);
     if (r == 0)
         r = find_places(&diff, in->path, &places, &count, err);
-    if (r < 0)
-        return r;
-    if (in->format != SANDBOX__V1__PATCH_FORMAT__PATCH_FORMAT_TEXT)
-        return patch_write(&diff.set, places, count, send_bytes, NULL, request->call, err);
-    for (size_t i = 0; r == 0 && i < count; i++)
-        r = send_text(request->call, &diff, &diff.set.items[places[i]], err);
-    return r;
+    if (r == 0 && in->format != SANDBOX__V1__PATCH_FORMAT__PATCH_FORMAT_TEXT)
+        r = patch_write(&diff.set, places, count, send_piece, end_change, &stream, err);
+    for (size_t i = 0; r == 0 && in->format == SANDBOX__V1__PATCH_FORMAT__PATCH_FORMAT_TEXT && i < count; i++)
+        r = send_text(&stream, &diff.set.items[places[i]], err);
+    return r < 0 ? r : send_left_out(&stream);
 }
 
 int handle_download_patch(struct call *call, void *cookie, struct err *err)

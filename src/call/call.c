@@ -54,6 +54,11 @@ void call_set_reason(struct call *call, const char *reason)
     call->reason = reason;
 }
 
+size_t call_failure_room(const struct call *call)
+{
+    return call->failure_bytes > 0 ? call->failure_bytes : CALL_FAILURE_BYTES;
+}
+
 void call_add_detail(struct call *call, const char *key, const char *value)
 {
     if (call->detail_count == CALL_DETAILS_MAX)

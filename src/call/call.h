@@ -22,6 +22,9 @@
 /* What the error tells programs beyond its code: "SANDBOX_NOT_FOUND", {"sandbox_id": "sb_..."}. */
 #define CALL_DETAILS_MAX 4
 
+/* The size of a failure that fits into gRPC's trailers. */
+#define CALL_FAILURE_BYTES 1100
+
 struct call_detail {
     const char *key; /* a literal */
     char *value;     /* owned */
@@ -37,6 +40,7 @@ struct call {
     struct call_detail details[CALL_DETAILS_MAX];
     size_t detail_count;
     ProtobufCMessage *failure; /* owned: what more there is to say of it, in a message of its own; NULL: nothing */
+    size_t failure_bytes;      /* how large the carrier lets `failure` be; 0: CALL_FAILURE_BYTES */
     char *owner;               /* owned: who this is, as the authentication found; NULL before */
     bool is_admin;             /* sees what belongs to others */
     char *
@@ -78,6 +82,8 @@ void call_add_detail(struct call *call, const char *key, const char *value);
 /* Goes beside the reason, as one more of the status's details. Takes it. It should be small: what is too large for gRPC's trailers is left
  * out there. */
 void call_take_failure(struct call *call, ProtobufCMessage *failure);
+/* How many bytes of it the carrier takes. */
+size_t call_failure_room(const struct call *call);
 
 /* Frees what is owned by the part that this room knows; for carriers. */
 void call_done(struct call *call);

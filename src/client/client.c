@@ -157,11 +157,26 @@ static int keep(const ProtobufCMessage *answer, void *cookie, struct err *err)
     return *ret ? 0 : err_errno(err, -ENOMEM, "an answer of %zu bytes", len);
 }
 
+void client_refusal_done(struct client_refusal *refusal)
+{
+    if (refusal->failure)
+        protobuf_c_message_free_unpacked(refusal->failure, NULL);
+    refusal->failure = NULL;
+}
+
 int client_ask(struct client *client, const char *method, const ProtobufCMessage *request, ProtobufCMessage **ret,
                struct err *err)
 {
+    return client_ask_refusal(client, method, request, ret, NULL, err);
+}
+
+int client_ask_refusal(struct client *client, const char *method, const ProtobufCMessage *request, ProtobufCMessage **ret,
+                       struct client_refusal *refusal, struct err *err)
+{
     ProtobufCMessage *answer = NULL;
-    struct client_call call = { .method = method, .request = request, .on_answer = keep, .cookie = &answer };
+    struct client_call call = {
+        .method = method, .request = request, .on_answer = keep, .cookie = &answer, .refusal = refusal
+    };
     int r = client_call(client, &call, err);
 
     if (r < 0) {

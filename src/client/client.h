@@ -60,7 +60,17 @@ typedef ssize_t (*client_source_fn)(void *bytes, size_t size, void *cookie, stru
 /* What comes after the last answer. */
 typedef void (*client_trailer_fn)(const char *name, const char *value, void *cookie);
 
+/* Why a method refused. */
+struct client_refusal {
+    const ProtobufCMessageDescriptor *type; /* of `failure`; the caller says what the method's refusals carry */
+    char reason[64];                        /* "CONFLICTS"; "": the server gave none */
+    ProtobufCMessage *failure;              /* owned; NULL: the server gave none */
+};
+
+void client_refusal_done(struct client_refusal *refusal);
+
 struct client_call {
+    struct client_refusal *refusal;  /* filled in when the method refuses; may be NULL */
     const char *method;              /* "ExecStream" */
     const ProtobufCMessage *request; /* of a method that takes content: its first message, the metadata */
     client_source_fn source;         /* the content */
@@ -75,6 +85,8 @@ int client_call(struct client *client, const struct client_call *call, struct er
 /* A method with one answer, which is the caller's: freed with protobuf_c_message_free_unpacked(msg, NULL). */
 int client_ask(struct client *client, const char *method, const ProtobufCMessage *request, ProtobufCMessage **ret,
                struct err *err);
+int client_ask_refusal(struct client *client, const char *method, const ProtobufCMessage *request, ProtobufCMessage **ret,
+                       struct client_refusal *refusal, struct err *err);
 
 /* A method that lists, page by page: `fn` for each item, until all were seen or it returns a negative errno or 1 for enough. `request` has
  * a field page_token, or there is one page. */

@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,8 +44,27 @@ static int fail(struct transfer *t, int r)
     return r;
 }
 
-/* {"code": 5, "message": "...", "details": [{"reason": "..."}]}, or the page of something that is no server of ours. */
-static int refuse_as_told(const char *text, size_t len, long status, struct err *err)
+/* The details of a refusal: the reason, and maybe a message of the type that the caller expects. */
+static void take_refusal(const json_t *details, struct client_refusal *refusal)
+{
+    const char *reason = json_string_value(json_object_get(json_array_get(details, 0), "reason"));
+    json_t *failure = json_array_get(details, 1);
+    struct err ignored = ERR_NONE;
+
+    snprintf(refusal->reason, sizeof(refusal->reason), "%s", reason ? reason : "");
+    if (!failure || !refusal->type || refusal->failure)
+        return;
+    const char *type = json_string_value(json_object_get(failure, "@type"));
+    const char *name = type ? strrchr(type, '/') : NULL;
+    if (!name || strcmp(name + 1, refusal->type->name) != 0)
+        return;
+    json_object_del(failure, "@type");
+    autofree char *text = json_dumps(failure, JSON_COMPACT);
+    json_message_parse(refusal->type, text, strlen(text), &refusal->failure, &ignored);
+}
+
+/* {"code": 5, "message": "...", "details": [{"reason": "..."}, ...]}, or the page of something that is no server of ours. */
+static int refuse_as_told(const struct transfer *t, const char *text, size_t len, long status, struct err *err)
 {
     json_t *told = json_loadb(text, len, 0, NULL);
     json_t *code = json_object_get(told, "code"), *message = json_object_get(told, "message");
@@ -58,6 +78,8 @@ static int refuse_as_told(const char *text, size_t len, long status, struct err 
                            client_keep_reason(reason));
     else
         r = err_set(err, ERR_UNAVAILABLE, -EPROTO, "what answers there is no server of ours (HTTP status %ld)", status);
+    if (r == -EREMOTEIO && t->call && t->call->refusal)
+        take_refusal(json_object_get(told, "details"), t->call->refusal);
     json_decref(told);
     return r;
 }
@@ -96,7 +118,7 @@ static int on_event(const char *name, const char *data, size_t len, void *cookie
         return take_message(t, data, len, err);
     t->has_ended = true;
     if (strcmp(name, "error") == 0)
-        return refuse_as_told(data, len, 200, err);
+        return refuse_as_told(t, data, len, 200, err);
     if (strcmp(name, "end") == 0)
         take_trailers(t, data, len);
     return 0;
@@ -218,11 +240,11 @@ static int judge(struct transfer *t, CURLcode code, const char *why, struct err 
         return 0;
     /* Who refuses an upload may answer and hang up before all of it was sent: the answer is what counts. */
     if (status >= 300 && t->answer.len > 0)
-        return refuse_as_told(t->answer.data, t->answer.len, status, err);
+        return refuse_as_told(t, t->answer.data, t->answer.len, status, err);
     if (code != CURLE_OK)
         return remote_refuse(t->remote, code, why, err);
     if (status != 200)
-        return refuse_as_told("", 0, status, err);
+        return refuse_as_told(t, "", 0, status, err);
     if (!t->route)
         return 0;
     if (t->route->answer == METHOD_ANSWER_EVENTS && !t->has_ended)

@@ -14,6 +14,7 @@
 #include "rest/request_head.h"
 
 #define BODY_BYTES_PER_SEC 1024
+#define FAILURE_BYTES ((size_t) 1 << 20)
 
 struct exchange *exchange_new(struct http_server *server, const char *target)
 {
@@ -33,6 +34,7 @@ struct exchange *exchange_new(struct http_server *server, const char *target)
     pthread_mutex_init(&exchange->lock, NULL);
     pthread_cond_init(&exchange->changed, NULL);
     exchange->call.ops = &exchange_call_ops;
+    exchange->call.failure_bytes = FAILURE_BYTES;
     return exchange;
 }
 

@@ -22,7 +22,7 @@ int reviews_applied(struct service *service, const struct caller *caller, const 
                     size_t limit, size_t offset, struct applied_change_rows *ret, int64_t *ret_total, struct err *err);
 
 struct review_commit_request {
-    const char *project_root;       /* "": the server's, or the only one that something is pending for */
+    const char *project_root;       /* "": that of the first sandbox, the server's, or the only one with pending changes */
     const char *const *sandbox_ids; /* none: of all */
     size_t sandbox_id_count;
     const char *const *file_paths; /* absolute, or from the project's root; none: all */

@@ -6,6 +6,7 @@
 #include "review/contribution.h"
 #include "service/review_commit_int.h"
 #include "service/sandbox_tend.h"
+#include "service/service_int.h"
 
 #define NAMED_MAX 10
 #define OWNERS_MAX 3
@@ -87,7 +88,16 @@ static int no_root(struct err *err)
     return err_invalid(err, "projectRoot is required: this server has no default (workspace.project_root)");
 }
 
-/* With nothing said, what is pending may say it. */
+static int find_root_of_sandbox(struct service *service, const struct caller *caller, const char *id, char **ret,
+                                struct err *err)
+{
+    autodone(sandbox_row) struct sandbox_row row = { 0 };
+    int r = service_find_sandbox(service, caller, id, &row, err);
+
+    return r < 0 ? r : sandboxes_find_root(caller, row.project_root, ret, err);
+}
+
+/* Without a project in the request, it is that of the first sandbox, the server's, or the only one with pending changes. */
 static int find_root(struct service *service, const struct caller *caller, const struct review_commit_request *request,
                      char **ret, struct err *err)
 {
@@ -98,6 +108,8 @@ static int find_root(struct service *service, const struct caller *caller, const
 
     if (*request->project_root)
         return sandboxes_find_root(caller, request->project_root, ret, err);
+    if (request->sandbox_id_count > 0)
+        return find_root_of_sandbox(service, caller, request->sandbox_ids[0], ret, err);
     if (ours && *ours) {
         autofree char *real = realpath(ours, NULL);
         *ret = xdup(real ? real : ours);
