@@ -353,7 +353,7 @@ int api_verb_run_one_of(const char *name, const char *help, const struct api_ver
 
 /* ---- printing ---- */
 
-static json_t *as_json(const ProtobufCMessage *message)
+json_t *api_message_json(const ProtobufCMessage *message)
 {
     autodone(buf) struct buf text = BUF_EMPTY;
 
@@ -363,7 +363,7 @@ static json_t *as_json(const ProtobufCMessage *message)
 
 void api_print_json(const ProtobufCMessage *message)
 {
-    output_json(as_json(message));
+    output_json(api_message_json(message));
 }
 
 static bool is_empty(const json_t *value)
@@ -376,7 +376,7 @@ static bool is_empty(const json_t *value)
 
 void api_print_fields(const ProtobufCMessage *message)
 {
-    json_t *all = as_json(message), *value;
+    json_t *all = api_message_json(message), *value;
     const char *name;
 
     json_object_foreach(all, name, value)

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include <jansson.h>
 #include <protobuf-c/protobuf-c.h>
 
 #include "base/err.h"
@@ -98,6 +99,7 @@ bool api_has_token(const struct api_call *call);
 
 /* ---- what they print ---- */
 
+json_t *api_message_json(const ProtobufCMessage *message);
 /* The message as indented JSON. */
 void api_print_json(const ProtobufCMessage *message);
 /* "name: value" lines; what is empty is left out. */

@@ -10,46 +10,36 @@
 #include "base/buf.h"
 #include "base/mem.h"
 #include "base/standard_output.h"
+#include "cli/interrupt.h"
 #include "cli/output.h"
+#include "cli/review_call.h"
 #include "review/diff_text.h"
 
 #define ANSWER_MAX 256
 
 enum word { WORD_NONE, WORD_YES, WORD_NO };
 
-/* What is asked about at once. */
+/* A hunk, or a whole file, that the person is asked about. */
 struct question {
     size_t file, hunk;
-    bool is_whole; /* a file without hunks, or one that cannot be taken in parts */
+    bool is_whole; /* about a file without hunks, or one that cannot be approved in parts */
     enum word word;
 };
 
 struct dialog {
-    const json_t *files;
-    chooser_read_fn read;
+    Sandbox__V1__FileChange *const *files; /* borrowed */
+    size_t file_count;
     struct question *questions; /* owned */
     size_t count, cap;
     size_t at;
-    size_t shown_file; /* whose header was printed last; SIZE_MAX: none */
+    size_t shown_file; /* the file whose header was printed last; SIZE_MAX: none */
     bool is_coloured, is_over;
-    struct buf line, early; /* the answer; what came behind it */
+    struct buf line, early; /* the answer; bytes that came behind it */
 };
 
-static const char *text_of(const json_t *object, const char *key)
-{
-    const char *text = json_string_value(json_object_get(object, key));
+/* ---- questions ---- */
 
-    return text ? text : "";
-}
-
-static const json_t *hunks_of(const struct dialog *d, size_t file)
-{
-    return json_object_get(json_array_get(d->files, file), "hunks");
-}
-
-/* ---- what is shown ---- */
-
-static void print_in(const struct dialog *d, const char *colour, const char *text)
+static void dialog_print(const struct dialog *d, const char *colour, const char *text)
 {
     autodone(buf) struct buf safe = BUF_EMPTY;
 
@@ -58,69 +48,63 @@ static void print_in(const struct dialog *d, const char *colour, const char *tex
            d->is_coloured && colour ? "\033[0m" : "");
 }
 
-static void print_header(const struct dialog *d, const json_t *file)
+static void dialog_print_header(const struct dialog *d, const Sandbox__V1__FileChange *file)
 {
     autodone(buf) struct buf line = BUF_EMPTY;
-    const char *path = text_of(file, "projectPath"), *old = text_of(file, "oldProjectPath");
-    const char *was = text_of(file, "oldMode"), *now = text_of(file, "newMode"), *target = text_of(file, "symlinkTarget");
-    const json_t *acknowledge = json_object_get(file, "acknowledge");
+    char kind[32];
 
-    buf_addf(&line, "%s ", text_of(file, "changeType"));
-    if (*old) {
-        buf_add_escaped(&line, old, strlen(old));
+    buf_addf(&line, "%s ", review_word(&sandbox__v1__change_kind__descriptor, (int) file->kind, "CHANGE_KIND_", kind));
+    if (*file->old_path) {
+        buf_add_escaped(&line, file->old_path, strlen(file->old_path));
         buf_add_str(&line, " -> ");
     }
-    buf_add_escaped(&line, path, strlen(path));
-    print_in(d, "\033[1m", line.data);
+    buf_add_escaped(&line, file->path, strlen(file->path));
+    dialog_print(d, "\033[1m", line.data);
     buf_clear(&line);
-    if (*was && *now && strcmp(was, now) != 0)
-        buf_addf(&line, "mode %s -> %s", was, now);
-    if (*target)
-        buf_addf(&line, "%slink to %s", line.len ? ", " : "", target);
-    if (json_is_true(json_object_get(file, "binary")))
-        buf_addf(&line, "%sbinary, %lld bytes", line.len ? ", " : "",
-                 (long long) json_integer_value(json_object_get(file, "fileSize")));
+    if (file->old_mode && file->new_mode && file->old_mode != file->new_mode)
+        buf_addf(&line, "mode %06o -> %06o", file->old_mode, file->new_mode);
+    if (*file->new_symlink_target)
+        buf_addf(&line, "%slink to %s", line.len ? ", " : "", file->new_symlink_target);
+    if (file->binary)
+        buf_addf(&line, "%sbinary, %lld bytes", line.len ? ", " : "", (long long) file->new_size);
     if (line.len > 0)
-        print_in(d, NULL, line.data);
-    if (*text_of(file, "conflict")) {
+        dialog_print(d, NULL, line.data);
+    if (*file->conflict) {
         buf_clear(&line);
-        buf_addf(&line, "in conflict, and cannot be approved by hunk: it %s", text_of(file, "conflict"));
-        print_in(d, "\033[33m", line.data);
+        buf_addf(&line, "in conflict, and cannot be approved by hunk: it %s", file->conflict);
+        dialog_print(d, "\033[33m", line.data);
     }
-    if (acknowledge) {
+    if (*file->acknowledge_text) {
         buf_clear(&line);
-        buf_addf(&line, "mind: %s", text_of(acknowledge, "text"));
-        print_in(d, "\033[33m", line.data);
+        buf_addf(&line, "mind: %s", file->acknowledge_text);
+        dialog_print(d, "\033[33m", line.data);
     }
 }
 
-static const char *colour_of(const char *line)
+static const char *colour_of_line(const char *line)
 {
     return *line == '+' ? "\033[32m" : *line == '-' ? "\033[31m" : NULL;
 }
 
-static void print_hunk(const struct dialog *d, const json_t *hunk)
+static void dialog_print_hunk(const struct dialog *d, const Sandbox__V1__Hunk *hunk)
 {
-    const json_t *line;
-    size_t i;
-
-    print_in(d, "\033[36m", text_of(hunk, "header"));
-    json_array_foreach(json_object_get(hunk, "lines"), i, line)
-        print_in(d, colour_of(json_string_value(line)), json_string_value(line));
+    dialog_print(d, "\033[36m", hunk->header);
+    for (size_t i = 0; i < hunk->n_lines; i++)
+        dialog_print(d, colour_of_line(hunk->lines[i]), hunk->lines[i]);
 }
 
-/* What could not be printed is not asked about: nobody has seen it. */
-static int print_question(struct dialog *d, struct err *err)
+/* Fails when the question could not be printed: nobody has seen it. */
+static int dialog_print_question(struct dialog *d, struct err *err)
 {
     const struct question *q = &d->questions[d->at];
-    const json_t *hunks = hunks_of(d, q->file);
+    const Sandbox__V1__FileChange *file = d->files[q->file];
     int r;
 
     if (d->shown_file != q->file)
-        print_header(d, json_array_get(d->files, q->file));
+        dialog_print_header(d, file);
     d->shown_file = q->file;
-    for (size_t i = q->hunk; i < (q->is_whole ? json_array_size(hunks) : q->hunk + 1); i++)
-        print_hunk(d, json_array_get(hunks, i));
+    for (size_t i = q->hunk; i < (q->is_whole ? file->n_hunks : q->hunk + 1); i++)
+        dialog_print_hunk(d, file->hunks[i]);
     printf("%s(%zu/%zu) Approve this %s%s [y,n,q,a,d,j,k,?]? %s", d->is_coloured ? "\033[1;34m" : "", d->at + 1, d->count,
            q->is_whole ? "change" : "hunk",
            q->word == WORD_YES  ? " (was: yes)"
@@ -131,7 +115,7 @@ static int print_question(struct dialog *d, struct err *err)
     return r < 0 ? output_refused(r, "asking", err) : 0;
 }
 
-static void print_help(void)
+static void dialog_print_help(void)
 {
     puts("y - approve this\n"
          "n - leave it in the sandbox\n"
@@ -144,25 +128,23 @@ static void print_help(void)
          "Ctrl-C or the end of input: approve nothing at all");
 }
 
-/* ---- what is answered ---- */
+/* ---- answers ---- */
 
-/* The next line, without its end. -ECANCELED when there is none. */
-static int read_answer(struct dialog *d, struct err *err)
+/* Reads the next line, without its end. -ECANCELED when there is none. */
+static int dialog_read_answer(struct dialog *d, struct err *err)
 {
     char *end;
 
     while (!(end = d->early.len ? memchr(d->early.data, '\n', d->early.len) : NULL)) {
         char piece[ANSWER_MAX];
-        ssize_t n = d->early.len > ANSWER_MAX ? -EMSGSIZE : d->read(STDIN_FILENO, piece, sizeof(piece));
+        ssize_t n = d->early.len > ANSWER_MAX ? -EMSGSIZE : interrupt_read(STDIN_FILENO, piece, sizeof(piece));
 
-        if (n == -1)
-            n = -errno;
         if (n == -EINTR)
             continue;
         if (n <= 0) {
             putchar('\n');
             fflush(stdout);
-            if (n == -ECANCELED) /* who interrupts is told nothing else */
+            if (n == -ECANCELED) /* an interrupt prints nothing else */
                 fputs("nothing was approved\n", stderr);
             return err_set(err, ERR_CANCELLED, -ECANCELED, "there is no answer: nothing was approved");
         }
@@ -176,8 +158,8 @@ static int read_answer(struct dialog *d, struct err *err)
     return 0;
 }
 
-/* The next one without a word, from `at` on and then from the start; none: it is over. */
-static void go_on(struct dialog *d)
+/* Goes to the next question without an answer, from `at` on and then from the start. Without one, the dialog is over. */
+static void dialog_go_on(struct dialog *d)
 {
     for (size_t i = 1; i <= d->count; i++) {
         size_t next = (d->at + i) % d->count;
@@ -189,16 +171,16 @@ static void go_on(struct dialog *d)
     d->is_over = true;
 }
 
-static void decide_rest(struct dialog *d, enum word word)
+static void dialog_decide_rest(struct dialog *d, enum word word)
 {
     size_t file = d->questions[d->at].file;
 
     for (size_t i = d->at; i < d->count && d->questions[i].file == file; i++)
         d->questions[i].word = word;
-    go_on(d);
+    dialog_go_on(d);
 }
 
-static void obey(struct dialog *d)
+static void dialog_obey(struct dialog *d)
 {
     char letter = (char) (d->line.len == 1 ? d->line.data[0] : '?');
 
@@ -206,11 +188,11 @@ static void obey(struct dialog *d)
     case 'y':
     case 'n':
         d->questions[d->at].word = letter == 'y' ? WORD_YES : WORD_NO;
-        go_on(d);
+        dialog_go_on(d);
         return;
     case 'a':
     case 'd':
-        decide_rest(d, letter == 'a' ? WORD_YES : WORD_NO);
+        dialog_decide_rest(d, letter == 'a' ? WORD_YES : WORD_NO);
         return;
     case 'q':
         d->is_over = true;
@@ -223,33 +205,32 @@ static void obey(struct dialog *d)
             puts(letter == 'j' ? "There is none behind this." : "There is none before this.");
         return;
     default:
-        print_help();
+        dialog_print_help();
     }
 }
 
-/* ---- all of it ---- */
+/* ---- the dialog ---- */
 
-static void add_questions(struct dialog *d)
+static void dialog_add_questions(struct dialog *d)
 {
-    for (size_t i = 0; i < json_array_size(d->files); i++) {
-        size_t hunks = json_array_size(hunks_of(d, i));
-        const json_t *file = json_array_get(d->files, i);
+    for (size_t i = 0; i < d->file_count; i++) {
+        const Sandbox__V1__FileChange *file = d->files[i];
         /* Half a rename is none. */
-        bool is_whole = hunks == 0 || json_is_true(json_object_get(file, "wholeOnly")) || *text_of(file, "oldProjectPath");
+        bool is_whole = file->n_hunks == 0 || file->whole_only || *file->old_path;
 
-        for (size_t j = 0; j < (is_whole ? 1 : hunks); j++) {
+        for (size_t j = 0; j < (is_whole ? 1 : file->n_hunks); j++) {
             vec_room(&d->questions, &d->cap, d->count);
             d->questions[d->count++] = (struct question){ .file = i, .hunk = j, .is_whole = is_whole };
         }
     }
 }
 
-static void take_choices(const struct dialog *d, struct choice_list *ret)
+static void dialog_take_choices(const struct dialog *d, struct choice_list *ret)
 {
-    ret->count = json_array_size(d->files);
+    ret->count = d->file_count;
     ret->items = xalloc((ret->count + 1) * sizeof(*ret->items));
     for (size_t i = 0; i < ret->count; i++) {
-        ret->items[i].hunk_count = json_array_size(hunks_of(d, i));
+        ret->items[i].hunk_count = d->files[i]->n_hunks;
         ret->items[i].hunks = xalloc(ret->items[i].hunk_count + 1);
     }
     for (size_t i = 0; i < d->count; i++) {
@@ -260,26 +241,28 @@ static void take_choices(const struct dialog *d, struct choice_list *ret)
             continue;
         if (!q->is_whole)
             choice->hunks[q->hunk] = true;
-        ret->taken += choice->taken++ == 0;
-        choice->is_whole = q->is_whole || choice->taken == choice->hunk_count;
+        choice->chosen_count++;
+        choice->is_whole = q->is_whole || choice->chosen_count == choice->hunk_count;
     }
 }
 
-int chooser_run(const json_t *files, chooser_read_fn read, struct choice_list *ret, struct err *err)
+int chooser_run(Sandbox__V1__FileChange *const *files, size_t count, struct choice_list *ret, struct err *err)
 {
-    struct dialog d = { .files = files, .read = read, .shown_file = SIZE_MAX, .is_coloured = output_is_coloured(stdout) };
+    struct dialog d = {
+        .files = files, .file_count = count, .shown_file = SIZE_MAX, .is_coloured = output_is_coloured(stdout)
+    };
     int r = 0;
 
-    add_questions(&d);
+    dialog_add_questions(&d);
     while (r == 0 && d.count > 0 && !d.is_over) {
-        r = print_question(&d, err);
+        r = dialog_print_question(&d, err);
         if (r == 0)
-            r = read_answer(&d, err);
+            r = dialog_read_answer(&d, err);
         if (r == 0)
-            obey(&d);
+            dialog_obey(&d);
     }
     if (r == 0)
-        take_choices(&d, ret);
+        dialog_take_choices(&d, ret);
     free(d.questions);
     buf_done(&d.line);
     buf_done(&d.early);

@@ -15,6 +15,7 @@ static const struct {
     const char *name;
     int (*run)(int argc, char **argv);
 } verbs[] = {
+    { "apply", cmd_apply },
     { "approve", cmd_approve },
     { "attach", cmd_attach },
     { "codebase", cmd_codebase },

@@ -1,6 +1,7 @@
 /* The verbs of agentfense-client. Each takes argv with its name first, and returns the exit code. */
 #pragma once
 
+int cmd_apply(int argc, char **argv);
 int cmd_approve(int argc, char **argv);
 int cmd_attach(int argc, char **argv);
 int cmd_codebase(int argc, char **argv);

@@ -250,4 +250,5 @@ const struct verb verb_apply = {
     .name = "apply",
     .summary = "write what a sandbox changes into the directory it was made over",
     .run = run,
+    .program = CLIENT_PROGRAM,
 };

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "cli/chooser.h"
+#include "cli/local_chooser.h"
 #include "cli/local_review.h"
 #include "cli/local_verb.h"
 #include "cli/output.h"

@@ -1,19 +1,20 @@
-/* approve of a workspace. */
+/* approve, and apply, which is `approve --all --rm`. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/utf8.h"
 #include "cli/client_verbs.h"
+#include "cli/hunk_choices.h"
 #include "cli/output.h"
-#include "cli/said.h"
+#include "cli/review_call.h"
 #include "cli/verb.h"
-#include "cli/workspace.h"
-#include "cli/workspace_diff.h"
 #include "cli/workspace_help.h"
+#include <sandbox/v1/sandbox.pb-c.h>
 
-enum { OPT_ACKNOWLEDGE = 1, OPT_OVERRIDE, OPT_ACTOR, OPT_VERIFY, OPT_NO_VERIFY, OPT_STOP };
+enum { OPT_ACKNOWLEDGE = 1, OPT_OVERRIDE, OPT_ACTOR, OPT_VERIFY, OPT_NO_VERIFY, OPT_STOP, OPT_RM, OPT_KEEP };
 
 static const struct option options[] = {
     { "patch", no_argument, NULL, 'p' },
@@ -28,306 +29,291 @@ static const struct option options[] = {
     { "actor", required_argument, NULL, OPT_ACTOR },
     { "verify", no_argument, NULL, OPT_VERIFY },
     { "no-verify", no_argument, NULL, OPT_NO_VERIFY },
+    { "rm", no_argument, NULL, OPT_RM },
+    { "keep", no_argument, NULL, OPT_KEEP },
     API_LONG_OPTIONS,
 };
 
-struct approve_words {
-    bool asks, is_all;
-    json_t *body; /* owned: what the options say of it */
+struct approve_options {
+    bool asks, is_all, removes, keeps;
+    Sandbox__V1__ApproveRequest request; /* borrows its texts from argv */
 };
 
-static void set(struct approve_words *o, const char *key, json_t *value)
+static struct approve_options *approve_options_of(struct api_call *call)
 {
-    if (!o->body)
-        o->body = json_object();
-    json_object_set_new(o->body, key, value);
+    struct approve_options *o = call->own;
+
+    if (!o->request.base.descriptor)
+        sandbox__v1__approve_request__init(&o->request);
+    return o;
 }
 
-static int set_text(struct approve_words *o, const char *key, const char *text, struct err *err)
+static int approve_take_text(char **ret, const char *option, const char *text, struct err *err)
 {
-    json_t *value = json_string(text);
-
-    if (!value)
-        return err_invalid(err, "%s is not UTF-8", key);
-    set(o, key, value);
+    if (!utf8_is_valid(text, strlen(text)))
+        return err_invalid(err, "%s is not UTF-8", option);
+    *ret = (char *) text;
     return 0;
 }
 
-static int take(struct api_call *call, int option, const char *argument, struct err *err)
+static int approve_take_option(struct api_call *call, int option, const char *argument, struct err *err)
 {
-    struct approve_words *o = call->own;
+    struct approve_options *o = approve_options_of(call);
+    Sandbox__V1__ApproveRequest *request = &o->request;
+    const struct {
+        int option;
+        protobuf_c_boolean *flag;
+    } flags[] = {
+        { 'n', &request->dry_run },
+        { 'f', &request->force },
+        { 'c', &request->commit },
+        { OPT_VERIFY, &request->run_hooks },
+        { OPT_NO_VERIFY, &request->skip_hooks },
+        { OPT_ACKNOWLEDGE, &request->acknowledge_all },
+        { OPT_STOP, &request->allow_stop },
+        { OPT_OVERRIDE, &request->override_acceptance },
+    };
 
-    switch (option) {
-    case 'p':
-        o->asks = true;
-        return 0;
-    case 'a':
-        o->is_all = true;
-        return 0;
-    case 'n':
-        set(o, "dryRun", json_true());
-        return 0;
-    case 'f':
-        set(o, "force", json_true());
-        return 0;
-    case 'c':
-        set(o, "createCommit", json_true());
-        return 0;
-    case 'm':
-        return set_text(o, "commitMessage", argument, err);
-    case OPT_ACTOR:
-        return set_text(o, "actor", argument, err);
-    case OPT_VERIFY:
-        set(o, "runHooks", json_true());
-        return 0;
-    case OPT_NO_VERIFY:
-        set(o, "noVerify", json_true());
-        return 0;
-    case OPT_ACKNOWLEDGE:
-        set(o, "acknowledge", json_true());
-        return 0;
-    case OPT_STOP:
-        set(o, "stop", json_true());
-        return 0;
-    default:
-        set(o, "overrideAcceptance", json_true());
-        return 0;
+    for (size_t i = 0; i < ARRAY_LEN(flags); i++) {
+        if (flags[i].option == option)
+            *flags[i].flag = true;
     }
+    if (option == 'm')
+        return approve_take_text(&request->commit_message, "the message", argument, err);
+    if (option == OPT_ACTOR)
+        return approve_take_text(&request->actor, "--actor", argument, err);
+    o->asks |= option == 'p';
+    o->is_all |= option == 'a';
+    o->removes |= option == OPT_RM;
+    o->keeps |= option == OPT_KEEP;
+    return 0;
 }
 
-static int check(struct api_call *call, struct err *err)
+static int approve_check(struct api_call *call, struct err *err)
 {
-    struct approve_words *o = call->own;
+    struct approve_options *o = approve_options_of(call);
 
-    if (!o->body)
-        o->body = json_object();
-    if (o->is_all && (o->asks || call->word_count > 1))
+    if (strcmp(call->verb->name, "apply") == 0) {
+        o->is_all = true;
+        o->removes = !o->keeps;
+    } else if (o->keeps) {
+        return err_invalid(err, "--keep is for 'agentfense apply': without --rm the sandbox stays");
+    } else if (o->is_all && call->word_count > 1) {
+        return err_invalid(err, "--all is all; leave it out to name paths, or to be asked");
+    }
+    if (o->is_all && o->asks)
         return err_invalid(err, "--all is all; leave it out to name paths, or to be asked");
     if (o->asks && call->options.is_json)
         return err_invalid(err, "-p asks a person; --json is for programs");
-    if (json_object_get(o->body, "runHooks") && !json_object_get(o->body, "dryRun"))
+    if (o->request.run_hooks && !o->request.dry_run)
         return err_invalid(err, "--verify is for --dry-run: otherwise the hooks are always run");
-    if (json_object_get(o->body, "commitMessage") && !json_object_get(o->body, "createCommit"))
+    if (*o->request.commit_message && !o->request.commit)
         return err_invalid(err, "-m is the message of a commit: --commit");
-    return workspace_diff_check_paths(call->words + 1, call->word_count - 1, err);
-}
-
-static int add_paths(struct api_call *call, struct err *err)
-{
-    struct approve_words *o = call->own;
-    json_t *paths = json_array();
-
-    for (int i = 1; i < call->word_count; i++) {
-        if (json_array_append_new(paths, json_string(call->words[i])) < 0) {
-            json_decref(paths);
-            return err_reject(err, -EINVAL, call->words[i], "is not UTF-8; use -p");
-        }
-    }
-    if (json_array_size(paths) > 0)
-        json_object_set(o->body, "files", paths);
-    json_decref(paths);
     return 0;
 }
 
-/* ---- telling ---- */
+/* ---- printing ---- */
 
-static const char *status_of(const json_t *file, bool is_dry)
+static void approve_print(const struct api_call *call, const Sandbox__V1__ApproveResponse *answer, bool is_dry)
 {
-    const char *status = json_text(file, "status");
-
-    if (is_dry && strcmp(status, "applied") == 0)
-        return "would apply";
-    return is_dry && strcmp(status, "partly") == 0 ? "would apply partly" : status;
+    review_print_verdicts(stdout, answer->files, answer->n_files, is_dry);
+    review_print_hooks(stdout, answer->hooks, answer->n_hooks);
+    printf("%s %d file%s", is_dry ? "would apply" : "applied", answer->applied, answer->applied == 1 ? "" : "s");
+    if (answer->remaining > 0)
+        printf("; %d file%s stay%s in the sandbox", answer->remaining, answer->remaining == 1 ? "" : "s",
+               answer->remaining == 1 ? "s" : "");
+    if (*answer->commit_hash)
+        printf("; commit %s", answer->commit_hash);
+    putchar('\n');
+    if (is_dry || answer->applied == 0)
+        return;
+    fputs("to take it back: agentfense undo ", stdout);
+    output_escaped(stdout, call->words[0]);
+    putchar('\n');
 }
 
-static void print_file(FILE *out, const json_t *file, bool is_dry)
+static void approve_print_note(const char *before, const char *note)
 {
-    const json_t *acknowledge = json_object_get(file, "acknowledge");
-    const char *reason = json_text(file, "reason");
-
-    fprintf(out, "  %s: ", status_of(file, is_dry));
-    output_escaped(out, json_text(file, "projectPath"));
-    if (json_object_get(file, "hunksTotal"))
-        fprintf(out, " (%lld of %lld hunks)", json_number(file, "hunksApplied"), json_number(file, "hunksTotal"));
-    if (json_is_true(json_object_get(file, "merged")))
-        fputs(" (merged)", out);
-    if (*reason || acknowledge) {
-        fputs(": ", out);
-        output_escaped(out, acknowledge ? json_text(acknowledge, "text") : reason);
-    }
-    fputc('\n', out);
-}
-
-static void print_files(FILE *out, const json_t *files, bool is_dry)
-{
-    const json_t *file;
-    size_t i;
-
-    json_array_foreach(files, i, file) print_file(out, file, is_dry);
-}
-
-/* What they printed comes without anything that a terminal would take for more than text: the server saw to that, and so do we. */
-static void print_hooks(FILE *out, const json_t *hooks)
-{
-    const json_t *hook;
-    size_t i;
-
-    json_array_foreach(hooks, i, hook)
-    {
-        const char *text = json_text(hook, "output");
-        bool is_well = strcmp(json_text(hook, "status"), "passed") == 0;
-
-        fprintf(out, "hook %s: %s%s (%lld ms)\n", json_text(hook, "name"), json_text(hook, "status"),
-                is_well || json_is_true(json_object_get(hook, "required")) ? "" : ", not required",
-                json_number(hook, "durationMs"));
-        while (!is_well && *text) {
-            size_t len = strcspn(text, "\n");
-            autofree char *line = xdupn(text, len);
-
-            fputs("  | ", out);
-            output_escaped(out, line);
-            fputc('\n', out);
-            text += len + (text[len] == '\n');
-        }
-    }
-}
-
-/* What the reason means in the words of these verbs. */
-static void explain(const char *id, const json_t *details)
-{
-    const char *reason = json_text(details, "reason");
-
-    print_files(stderr, json_object_get(details, "files"), false);
-    print_hooks(stderr, json_object_get(details, "hooks"));
-    if (strcmp(reason, "DIFF_NOT_SERVED") == 0 || strcmp(reason, "DIFF_STALE") == 0)
-        fprintf(stderr, "look at them first: agentfense diff %.8s; or say --all\n", id);
-    else if (strcmp(reason, "CONFLICTS") == 0)
-        fprintf(stderr, "'agentfense conflicts %.8s' tells more, 'agentfense rebase %.8s --strategy merge' may help\n", id, id);
-    else if (strcmp(reason, "UNACKNOWLEDGED") == 0)
-        fputs("look at these, and say --acknowledge\n", stderr);
-}
-
-static int tell(struct api_call *call, const char *id, json_t *answer)
-{
-    long long applied = json_number(answer, "applied"), remaining = json_number(answer, "remaining");
-    bool is_dry = json_is_true(json_object_get(answer, "dryRun"));
-    const char *commit = json_text(answer, "commitHash"), *wrong = json_text(answer, "commitError");
-
-    if (call->options.is_json) {
-        output_json(json_incref(answer));
-    } else if (!call->options.is_quiet) {
-        print_files(stdout, json_object_get(answer, "files"), is_dry);
-        print_hooks(stdout, json_object_get(answer, "hooks"));
-        printf("%s %lld file%s", is_dry ? "would apply" : "applied", applied, applied == 1 ? "" : "s");
-        if (remaining > 0)
-            printf("; %lld file%s stay%s in the workspace", remaining, remaining == 1 ? "" : "s", remaining == 1 ? "s" : "");
-        if (*commit)
-            printf("; commit %s", commit);
-        putchar('\n');
-        if (!is_dry && applied > 0)
-            printf("to take it back: agentfense undo %.8s\n", id);
-    }
-    if (*json_text(answer, "note") && !call->options.is_json) {
-        fputs("agentfense approve: ", stderr);
-        output_escaped(stderr, json_text(answer, "note"));
-        fputc('\n', stderr);
-    }
-    if (!*wrong)
-        return EXIT_SUCCESS;
-    fputs("agentfense approve: it was applied, but not committed: ", stderr);
-    output_escaped(stderr, wrong);
+    fprintf(stderr, "agentfense approve: %s", before);
+    output_escaped(stderr, note);
     fputc('\n', stderr);
-    return EXIT_OURS;
 }
 
-static int send(struct api_call *call, const char *id, json_t **answer, struct err *err)
+/* An approval that would be refused is an answer of a dry run. */
+static int approve_print_refusal(const struct api_call *call, const Sandbox__V1__ApproveResponse *answer)
 {
-    struct approve_words *o = call->own;
+    struct err err = ERR_NONE;
 
-    return workspace_decide(call, json_incref(o->body), answer, err, "/api/v1/sandboxes/%s/approve", id);
+    err_set(&err, ERR_FAILED_PRECONDITION, -EREMOTEIO, "%s", answer->refusal->message);
+    review_add_remedy(call->words[0], answer->refusal->reason, &err);
+    output_error(call->verb->name, &err);
+    review_print_stopping(stderr, answer->files, answer->n_files);
+    review_print_hooks(stderr, answer->hooks, answer->n_hooks);
+    return EXIT_REFUSED;
 }
 
-/* What a person can be asked again about. */
-static bool is_stale(const json_t *answer)
-{
-    const char *reason = json_text(json_object_get(answer, "details"), "reason");
+/* ---- removing ---- */
 
-    return strcmp(reason, "DIFF_STALE") == 0 || strcmp(reason, "HUNK_UNKNOWN") == 0 || strcmp(reason, "FILE_UNKNOWN") == 0;
+static int approve_remove(struct api_call *call, struct err *err)
+{
+    Sandbox__V1__DestroySandboxRequest request = SANDBOX__V1__DESTROY_SANDBOX_REQUEST__INIT;
+    automessage answer = NULL;
+    int r;
+
+    request.sandbox_id = call->words[0];
+    r = review_ask(call, call->words[0], "DestroySandbox", &request.base, &answer, err);
+    if (r != 0 || call->options.is_json || call->options.is_quiet)
+        return r < 0 ? err_wrap(err, r, "everything was applied, but the sandbox could not be removed") : r;
+    fputs("removed sandbox ", stdout);
+    output_escaped(stdout, call->words[0]);
+    putchar('\n');
+    return 0;
 }
 
-static int say_none(const char *what)
+/* ---- the work ---- */
+
+static int approve_tell(struct api_call *call, const ProtobufCMessage *message, struct err *err)
 {
-    puts(what);
+    const struct approve_options *o = approve_options_of(call);
+    const Sandbox__V1__ApproveResponse *answer = (const void *) message;
+    bool is_dry = o->request.dry_run, removes = o->removes && !is_dry && answer->remaining == 0;
+    int r = 0;
+
+    if (call->options.is_json)
+        api_print_json(message);
+    else if (answer->refusal)
+        return approve_print_refusal(call, answer);
+    else if (!call->options.is_quiet)
+        approve_print(call, answer, is_dry);
+    if (answer->refusal)
+        return EXIT_REFUSED;
+    if (*answer->note && !call->options.is_json)
+        approve_print_note("", answer->note);
+    if (*answer->commit_error) {
+        approve_print_note("it was applied, but not committed: ", answer->commit_error);
+        return EXIT_OURS;
+    }
+    if (removes)
+        r = approve_remove(call, err);
+    return r;
+}
+
+static int approve_say_none(const struct api_call *call, const char *text)
+{
+    if (!call->options.is_quiet)
+        puts(text);
     return EXIT_SUCCESS;
 }
 
-/* Until it is taken, refused for another reason, or nothing is left of it. */
-static int send_said(struct api_call *call, const char *id, struct said *said, json_t **answer, struct err *err)
+/* The person can answer again about files that are not as they saw them. */
+static bool approve_may_ask_again(const struct client_refusal *refusal)
 {
-    struct approve_words *o = call->own;
+    return strcmp(refusal->reason, "DIFF_STALE") == 0 || strcmp(refusal->reason, "HUNK_UNKNOWN") == 0 ||
+           strcmp(refusal->reason, "FILE_UNKNOWN") == 0;
+}
+
+static int approve_send_choices(struct api_call *call, const struct hunk_choices *choices, ProtobufCMessage **answer,
+                                struct client_refusal *refusal, struct err *err)
+{
+    struct hunk_choices_request request;
+    int r;
+
+    hunk_choices_fill(choices, &approve_options_of(call)->request, &request);
+    client_refusal_done(refusal);
+    *refusal = (struct client_refusal){ .type = &sandbox__v1__review_failure__descriptor };
+    r = review_try(call, call->words[0], "Approve", &request.message.base, answer, refusal, err);
+    hunk_choices_request_done(&request);
+    return r;
+}
+
+/* Sends the choices until they are approved, refused for another reason than that the files have changed, or none is left. */
+static int approve_choices(struct api_call *call, struct hunk_choices *choices, ProtobufCMessage **answer, struct err *err)
+{
+    struct client_refusal refusal = { .type = NULL };
     int r, again = 0;
 
     do {
         *err = ERR_NONE;
-        said_put(said, o->body);
-        r = send(call, id, answer, err);
-        if (r == 0 || !is_stale(*answer))
-            return r;
+        r = approve_send_choices(call, choices, answer, &refusal, err);
+        if (r == 0 || !approve_may_ask_again(&refusal))
+            break;
         struct err later = ERR_NONE;
-        again = said_ask_again(said, call, id, &later);
+        again = hunk_choices_ask_again(choices, call, &later);
         if (again < 0) {
             *err = later;
-            return again;
+            r = again;
         }
-    } while (again == 0 && !said_is_empty(said));
+    } while (again == 0 && choices->count > 0);
+    if (r < 0 && again >= 0 && choices->count > 0)
+        r = review_refuse(call, r, &refusal, err);
+    client_refusal_done(&refusal);
     return r;
 }
 
-static int run_asking(struct api_call *call, const char *id, struct err *err)
+static int approve_ask(struct api_call *call, struct err *err)
 {
-    autodone(said) struct said said = SAID_NOTHING;
-    autojson answer = NULL;
-    int r = said_ask(&said, call, id, call->words + 1, call->word_count - 1, err);
+    autodone(hunk_choices) struct hunk_choices choices = { 0 };
+    autodone(review_paths) struct review_paths paths = { 0 };
+    automessage answer = NULL;
+    int r = review_paths_take(call, 1, &paths, err);
 
+    if (r == 0 && paths.id_count > 0)
+        return err_invalid(err, "a PATH is not UTF-8; leave it out to be asked about all changes");
+    if (r == 0)
+        r = hunk_choices_ask(&choices, call, paths.paths, paths.path_count, err);
     if (r < 0)
         return r;
-    if (r > 0 || said_is_empty(&said))
-        return say_none(r > 0 ? "nothing to approve" : "nothing was chosen");
-    r = send_said(call, id, &said, &answer, err);
-    if (r != 0 && said_is_empty(&said))
-        return say_none("nothing is left of what was chosen");
-    if (r == EXIT_REFUSED)
-        explain(id, json_object_get(answer, "details"));
-    return r == 0 ? tell(call, id, answer) : r;
+    if (r > 0 || choices.count == 0)
+        return approve_say_none(call, r > 0 ? "nothing to approve" : "nothing was chosen");
+    r = approve_choices(call, &choices, &answer, err);
+    if (r != 0 && choices.count == 0)
+        return approve_say_none(call, "nothing is left of what was chosen");
+    return r == 0 ? approve_tell(call, answer, err) : r;
 }
 
-static int run(struct api_call *call, struct err *err)
+/* The hash of all changes as they are now, seen or not. */
+static int approve_take_hash(struct api_call *call, char **ret, struct err *err)
 {
-    struct approve_words *o = call->own;
-    char id[UUID_TEXT_MAX], hash[WORKSPACE_DIFF_HASH_MAX];
-    autojson answer = NULL;
-    int r = workspace_find(call->client, call->words[0], id, err);
+    Sandbox__V1__GetDiffRequest request = SANDBOX__V1__GET_DIFF_REQUEST__INIT;
+    automessage answer = NULL;
+    int r;
 
-    if (r == 0 && o->asks)
-        return run_asking(call, id, err);
+    request.sandbox_id = call->words[0];
+    request.view = SANDBOX__V1__DIFF_VIEW__DIFF_VIEW_NAMES;
+    request.page_size = 1;
+    r = review_ask(call, call->words[0], "GetDiff", &request.base, &answer, err);
     if (r == 0)
-        r = add_paths(call, err);
-    if (r == 0 && o->is_all) {
-        r = workspace_diff_hash(call, id, hash, err);
-        if (r == 0)
-            json_object_set_new(o->body, "diffHash", json_string(hash));
-    }
+        *ret = xdup(((const Sandbox__V1__Diff *) (const void *) answer)->diff_hash);
+    return r;
+}
+
+static int approve_run(struct api_call *call, struct err *err)
+{
+    struct approve_options *o = approve_options_of(call);
+    Sandbox__V1__Selection selection = SANDBOX__V1__SELECTION__INIT;
+    autodone(review_paths) struct review_paths paths = { 0 };
+    autofree char *hash = NULL;
+    automessage answer = NULL;
+    int r;
+
+    o->request.sandbox_id = call->words[0];
+    if (o->asks)
+        return approve_ask(call, err);
+    r = review_paths_take(call, 1, &paths, err);
+    if (r == 0 && o->is_all)
+        r = approve_take_hash(call, &hash, err);
     if (r != 0)
         return r;
-    r = send(call, id, &answer, err);
-    if (r == EXIT_REFUSED && !call->options.is_json)
-        explain(id, json_object_get(answer, "details"));
-    return r == 0 ? tell(call, id, answer) : r;
-}
-
-static void done(struct api_call *call)
-{
-    json_decref(((struct approve_words *) call->own)->body);
+    selection.all = call->word_count == 1;
+    selection.paths = paths.paths;
+    selection.n_paths = paths.path_count;
+    selection.file_ids = paths.ids;
+    selection.n_file_ids = paths.id_count;
+    o->request.selection = &selection;
+    if (hash)
+        o->request.diff_hash = hash;
+    r = review_ask(call, call->words[0], "Approve", &o->request.base, &answer, err);
+    return r == 0 ? approve_tell(call, answer, err) : r;
 }
 
 int cmd_approve(int argc, char **argv)
@@ -340,11 +326,29 @@ int cmd_approve(int argc, char **argv)
         .options = options,
         .words_min = 1,
         .words_max = -1,
-        .own_size = sizeof(struct approve_words),
-        .take = take,
-        .check = check,
-        .run = run,
-        .done = done,
+        .own_size = sizeof(struct approve_options),
+        .take = approve_take_option,
+        .check = approve_check,
+        .run = approve_run,
+    };
+
+    return api_verb_run(&verb, argc, argv);
+}
+
+int cmd_apply(int argc, char **argv)
+{
+    static const struct api_verb verb = {
+        .name = "apply",
+        .last = API_LAST_WORKSPACE,
+        .help = APPLY_HELP API_LAST_HELP API_OPTIONS_HELP APPROVE_EXIT_HELP,
+        .letters = "panfcm:",
+        .options = options,
+        .words_min = 1,
+        .words_max = -1,
+        .own_size = sizeof(struct approve_options),
+        .take = approve_take_option,
+        .check = approve_check,
+        .run = approve_run,
     };
 
     return api_verb_run(&verb, argc, argv);

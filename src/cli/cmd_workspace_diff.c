@@ -1,4 +1,4 @@
-/* diff of a workspace. */
+/* diff: prints the changes of a sandbox, and tells the server which of them were shown. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,18 +7,19 @@
 
 #include "base/mem.h"
 #include "base/standard_output.h"
+#include "base/utf8.h"
 #include "cli/client_verbs.h"
 #include "cli/diff_print.h"
+#include "cli/diff_reader.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
-#include "cli/workspace.h"
-#include "cli/workspace_diff.h"
+#include "cli/review_call.h"
 #include "cli/workspace_help.h"
 #include "review/diff_text.h"
+#include <sandbox/v1/codebase.pb-c.h>
 
-#define PAGE_FILES "20000"
 #define SHOWN_BATCH 10000
-#define READER_MS 100 /* for who reads what there is and leaves, as head(1) does */
+#define READER_MS 100 /* for a reader that takes the output and leaves, as head(1) does */
 #define HEAD_MAX 512
 
 enum { OPT_STAT = 1, OPT_NAME_ONLY, OPT_PATCH };
@@ -32,233 +33,107 @@ static const struct option options[] = {
 };
 
 struct diff_options {
-    int form;
+    int form; /* 0: text, or one of the options */
 };
 
-/* ---- loading ---- */
-
-static void add_path(struct buf *out, const char *id, const char *path)
+static void diff_warn_deep(long long count)
 {
-    buf_addf(out, "/api/v1/sandboxes/%s/diff", id);
-    workspace_add_query(out, "path", path);
+    if (count > 0)
+        fprintf(stderr, "agentfense diff: %lld director%s nested too deep to be shown, and never approved\n", count,
+                count == 1 ? "y is" : "ies are");
 }
 
-static int say_unchanged(const char *path, struct err *err)
+/* ---- files that were shown ---- */
+
+typedef Sandbox__V1__MarkDiffShownRequest__HashesEntry hash_entry;
+
+struct shown_files {
+    hash_entry *items; /* owned, and so are keys and values */
+    size_t count, cap;
+};
+
+static void shown_files_add(struct shown_files *shown, const char *id, const char *hash)
 {
-    return err_reject(err, -ENOENT, path, "has no changes");
+    hash_entry *entry;
+
+    vec_room(&shown->items, &shown->cap, shown->count);
+    entry = &shown->items[shown->count++];
+    sandbox__v1__mark_diff_shown_request__hashes_entry__init(entry);
+    entry->key = xdup(id);
+    entry->value = xdup(hash);
 }
 
-/* Each page is a walk of its own on the other side: few, rather than short. */
-static void add_page(struct buf *out, const char *id, const char *path, enum workspace_diff_use use, long long offset)
+static void shown_files_done(struct shown_files *shown)
 {
-    autofree char *from = xprintf("%lld", offset);
-
-    add_path(out, id, path);
-    workspace_add_query(out, "limit", PAGE_FILES);
-    workspace_add_query(out, "offset", offset ? from : NULL);
-    workspace_add_query(out, use == WORKSPACE_DIFF_COUNTED ? "content" : "note", "false");
+    for (size_t i = 0; i < shown->count; i++) {
+        free(shown->items[i].key);
+        free(shown->items[i].value);
+    }
+    free(shown->items);
+    *shown = (struct shown_files){ 0 };
 }
 
-static void append(json_t *whole, const json_t *page)
+/* Only the program that prints a diff knows whether the output arrived. When a reader left before the end, nobody knows how far it read:
+ * then nothing was shown. */
+static int shown_files_mark(const struct shown_files *shown, struct api_call *call, struct err *err)
 {
-    json_array_extend(json_object_get(whole, "files"), json_object_get(page, "files"));
-    /* The hash stays that of the first: if anything changed until the last page, it is of another diff, and nothing is approved. */
-    if (!json_object_get(whole, "unifiedDiff"))
-        return;
-    autofree char *text = xprintf("%s%s", json_text(whole, "unifiedDiff"), json_text(page, "unifiedDiff"));
-    json_object_set_new(whole, "unifiedDiff", json_string(text));
-}
-
-static int load_path(struct api_call *call, const char *id, const char *path, enum workspace_diff_use use, json_t **ret,
-                     struct err *err)
-{
-    long long offset = 0;
-
-    do {
-        autodone(buf) struct buf line = BUF_EMPTY;
-        autojson page = NULL;
-        int r;
-
-        add_page(&line, id, path, use, offset);
-        r = workspace_ask(call, "GET", NULL, &page, err, "%s", line.data);
-        if (r < 0)
-            return r;
-        if (path && json_number(page, "total") == 0)
-            return say_unchanged(path, err);
-        offset = json_number(page, "nextOffset");
-        if (*ret)
-            append(*ret, page);
-        else
-            *ret = json_incref(page);
-    } while (offset > 0);
-    json_object_del(*ret, "nextOffset");
-    return 0;
-}
-
-int workspace_diff_check_paths(char **paths, int path_count, struct err *err)
-{
-    for (int i = 0; i < path_count; i++)
-        if (!*paths[i])
-            return err_invalid(err, "a PATH is empty; leave it out for all changes");
-    return 0;
-}
-
-int workspace_diff_load(struct api_call *call, const char *id, char **paths, int path_count, enum workspace_diff_use use,
-                        json_t **ret, struct err *err)
-{
-    int r = 0;
-
-    if (path_count == 0)
-        return load_path(call, id, NULL, use, ret, err);
-    for (int i = 0; r == 0 && i < path_count; i++)
-        r = load_path(call, id, paths[i], use, ret, err);
-    return r;
-}
-
-int workspace_diff_hash(struct api_call *call, const char *id, char ret[WORKSPACE_DIFF_HASH_MAX], struct err *err)
-{
-    autojson page = NULL;
-    int r = workspace_ask(call, "GET", NULL, &page, err, "/api/v1/sandboxes/%s/diff?content=false&limit=1", id);
-
-    if (r == 0)
-        snprintf(ret, WORKSPACE_DIFF_HASH_MAX, "%s", json_text(page, "diffHash"));
-    return r;
-}
-
-/* ---- what was shown ---- */
-
-/* Who prints knows whether it arrived, and the server does not. So it notes nothing until it is told. */
-static int say_batch(struct api_call *call, const char *id, json_t *hashes, struct err *err)
-{
-    autojson answer = NULL;
-    int r = workspace_ask(call, "POST", json_pack("{s:O}", "fileHashes", hashes), &answer, err,
-                          "/api/v1/sandboxes/%s/diff/shown", id);
-
-    return r < 0 ? err_wrap(err, r, "all was shown, but that could not be noted") : r;
-}
-
-/* `hashes` of files by their ids, all of which were printed. Only if all of the output was taken: of a text that a reader left before its end, nobody
- * knows how far it was read. */
-static int say_shown(struct api_call *call, const char *id, const json_t *hashes, struct err *err)
-{
+    autofree hash_entry **batch = xalloc(SHOWN_BATCH * sizeof(*batch));
     int r = standard_output_flush();
-    autojson batch = json_object();
-    const char *file;
-    json_t *hash;
 
-    if (r == 0 && json_object_size(hashes) > 0 && !standard_output_has_reader(READER_MS))
+    if (r == 0 && shown->count > 0 && !standard_output_has_reader(READER_MS))
         r = -EPIPE;
     if (r < 0)
         return output_refused(r, "writing the changes", err);
-    json_object_foreach((json_t *) (uintptr_t) hashes, file, hash)
-    {
-        json_object_set(batch, file, hash);
-        if (json_object_size(batch) < SHOWN_BATCH)
-            continue;
-        r = say_batch(call, id, batch, err);
-        if (r != 0)
-            return r;
-        json_object_clear(batch);
+    for (size_t at = 0; r == 0 && at < shown->count;) {
+        Sandbox__V1__MarkDiffShownRequest request = SANDBOX__V1__MARK_DIFF_SHOWN_REQUEST__INIT;
+        automessage answer = NULL;
+
+        request.sandbox_id = call->words[0];
+        request.hashes = batch;
+        while (at < shown->count && request.n_hashes < SHOWN_BATCH)
+            batch[request.n_hashes++] = &shown->items[at++];
+        r = review_ask(call, call->words[0], "MarkDiffShown", &request.base, &answer, err);
     }
-    return json_object_size(batch) > 0 ? say_batch(call, id, batch, err) : 0;
+    return r < 0 ? err_wrap(err, r, "all was shown, but that could not be noted") : r;
 }
 
-static int print_json(struct api_call *call, const char *id, json_t *diff, struct err *err)
-{
-    autojson hashes = json_object();
-    const json_t *file;
-    size_t i;
+/* ---- as text ---- */
 
-    json_array_foreach(json_object_get(diff, "files"), i, file)
-    {
-        if (*json_text(file, "hash"))
-            json_object_set_new(hashes, json_text(file, "id"), json_string(json_text(file, "hash")));
-    }
-    output_json(json_incref(diff));
-    return say_shown(call, id, hashes, err);
-}
-
-/* ---- printing ---- */
-
-static void print_stats(const json_t *diff, bool is_coloured)
-{
-    const json_t *files = json_object_get(diff, "files"), *file;
-    size_t i, added = 0, removed = 0;
-    int width = 0;
-
-    json_array_foreach(files, i, file)
-    {
-        int one = diff_print_width(json_text(file, "projectPath"));
-        width = one > width ? one : width;
-    }
-    json_array_foreach(files, i, file)
-    {
-        struct diff_stat stat = {
-            .path = json_text(file, "projectPath"),
-            .added = (size_t) json_number(file, "additions"),
-            .removed = (size_t) json_number(file, "deletions"),
-            .is_binary = json_is_true(json_object_get(file, "binary")),
-            .is_too_large = json_is_true(json_object_get(file, "tooLarge")),
-            .old_bytes = (unsigned long long) json_number(file, "oldSize"),
-            .new_bytes = (unsigned long long) json_number(file, "fileSize"),
-        };
-        diff_print_stat(&stat, width, is_coloured);
-        added += stat.added;
-        removed += stat.removed;
-    }
-    if (json_array_size(files) > 0)
-        diff_print_totals(json_array_size(files), added, removed);
-}
-
-static void print_names(const json_t *diff)
-{
-    const json_t *file;
-    size_t i;
-
-    json_array_foreach(json_object_get(diff, "files"), i, file)
-    {
-        output_escaped(stdout, json_text(file, "projectPath"));
-        putchar('\n');
-    }
-}
-
-/* ---- streams ---- */
-
-struct stream {
-    const char *path; /* NULL: all */
-    const char *format;
-    bool is_safe; /* made so before it is printed: the server may be another's */
+/* The bytes of a patch come in pieces between lines: "LENGTH" before a piece, "0 ID HASH" after the last piece of a file. */
+struct patch_printer {
+    bool is_safe; /* the text is made safe before it is printed, for the server may be somebody else's */
     struct diff_print print;
-    struct buf rest; /* a line whose end has not come yet */
+    struct buf rest;  /* a line whose end has not come yet */
+    struct buf head;  /* the same, of a line between pieces */
+    size_t piece_len; /* bytes of the piece that are still to come */
     size_t len;
-    struct buf head; /* of a piece, likewise */
-    size_t left;     /* bytes of the piece that are still to come */
-    json_t *shown;   /* borrowed: hashes of what has come whole, by the ids of files */
+    long long deep_count;
+    struct shown_files *shown; /* borrowed: the files that have come whole */
 };
 
-static void print_lines(struct stream *stream, size_t len)
+static void patch_print_lines(struct patch_printer *printer, size_t len)
 {
     autodone(buf) struct buf safe = BUF_EMPTY;
 
-    diff_text_add_safe(&safe, stream->rest.data, len);
-    diff_print_text(&stream->print, safe.data ? safe.data : "", safe.len);
-    memmove(stream->rest.data, stream->rest.data + len, stream->rest.len - len);
-    stream->rest.len -= len;
+    diff_text_add_safe(&safe, printer->rest.data, len);
+    diff_print_text(&printer->print, safe.data ? safe.data : "", safe.len);
+    memmove(printer->rest.data, printer->rest.data + len, printer->rest.len - len);
+    printer->rest.len -= len;
 }
 
-static int print_bytes(struct stream *stream, const char *bytes, size_t len, struct err *err)
+static int patch_print_bytes(struct patch_printer *printer, const char *bytes, size_t len, struct err *err)
 {
     const char *end;
     int r = 0;
 
-    stream->len += len;
-    if (!stream->is_safe)
+    printer->len += len;
+    if (!printer->is_safe)
         r = interrupt_write(STDOUT_FILENO, bytes, len);
     else
-        buf_add(&stream->rest, bytes, len);
-    end = stream->rest.len > 0 ? memrchr(stream->rest.data, '\n', stream->rest.len) : NULL;
+        buf_add(&printer->rest, bytes, len);
+    end = printer->rest.len > 0 ? memrchr(printer->rest.data, '\n', printer->rest.len) : NULL;
     if (end)
-        print_lines(stream, (size_t) (end + 1 - stream->rest.data));
+        patch_print_lines(printer, (size_t) (end + 1 - printer->rest.data));
     if (ferror(stdout))
         r = standard_output_flush();
     if (r == -ECANCELED)
@@ -266,89 +141,213 @@ static int print_bytes(struct stream *stream, const char *bytes, size_t len, str
     return r < 0 ? output_refused(r, "writing the changes", err) : 0;
 }
 
-/* "LENGTH", and the bytes follow; or "0 ID HASH": a change has come whole. */
-static int take_head(struct stream *stream, struct err *err)
+static int patch_take_head(struct patch_printer *printer, struct err *err)
 {
-    char *rest = NULL, *hash;
-    unsigned long long len = strtoull(stream->head.data, &rest, 10);
+    char *rest = NULL, *value;
+    unsigned long long len = strtoull(printer->head.data, &rest, 10);
 
-    if (rest == stream->head.data || (*rest != '\0' && *rest != ' ') || len > SIZE_MAX)
+    if (rest == printer->head.data || (*rest != '\0' && *rest != ' ') || len > SIZE_MAX)
         return err_set(err, ERR_UNAVAILABLE, -EPROTO, "the server's answer is no diff");
-    stream->left = (size_t) len;
-    hash = len == 0 && *rest ? strchr(rest + 1, ' ') : NULL;
-    if (hash) {
-        *hash = '\0';
-        json_object_set_new(stream->shown, rest + 1, json_string(hash + 1));
+    printer->piece_len = (size_t) len;
+    value = len == 0 && *rest ? strchr(rest + 1, ' ') : NULL;
+    if (value) {
+        *value++ = '\0';
+        if (strcmp(rest + 1, "deep") == 0)
+            printer->deep_count = atoll(value);
+        else
+            shown_files_add(printer->shown, rest + 1, value);
     }
-    buf_clear(&stream->head);
+    buf_clear(&printer->head);
     return 0;
 }
 
-static int on_bytes(const void *bytes, size_t len, void *cookie, struct err *err)
+static int patch_on_chunk(const ProtobufCMessage *answer, void *cookie, struct err *err)
 {
-    struct stream *stream = cookie;
-    const char *at = bytes, *stop = at + len;
+    const Sandbox__V1__FileChunk *chunk = (const void *) answer;
+    struct patch_printer *printer = cookie;
+    const char *at = (const char *) chunk->data.data, *stop = at + chunk->data.len;
     int r = 0;
 
     while (r == 0 && at < stop) {
-        size_t held = (size_t) (stop - at), n = stream->left < held ? stream->left : held;
+        size_t held = (size_t) (stop - at), n = printer->piece_len < held ? printer->piece_len : held;
 
-        if (stream->left > 0) {
-            r = print_bytes(stream, at, n, err);
-            stream->left -= n;
+        if (printer->piece_len > 0) {
+            r = patch_print_bytes(printer, at, n, err);
+            printer->piece_len -= n;
         } else {
             const char *end = memchr(at, '\n', held);
             n = end ? (size_t) (end + 1 - at) : held;
-            if (stream->head.len + n > HEAD_MAX)
+            if (printer->head.len + n > HEAD_MAX)
                 return err_set(err, ERR_UNAVAILABLE, -EPROTO, "the server's answer is no diff");
-            buf_add(&stream->head, at, n - (end != NULL));
-            r = end ? take_head(stream, err) : 0;
+            buf_add(&printer->head, at, n - (end != NULL));
+            r = end ? patch_take_head(printer, err) : 0;
         }
         at += n;
     }
     return r;
 }
 
-static int print_stream(struct api_call *call, const char *id, struct stream *stream, struct err *err)
+static int diff_print_path(struct api_call *call, const char *path, bool is_patch, struct shown_files *shown, struct err *err)
 {
-    autodone(buf) struct buf line = BUF_EMPTY, refusal = BUF_EMPTY;
-    struct client_web request = { .verb = "GET", .on_bytes = on_bytes, .cookie = stream };
-    int status = 0, r;
+    Sandbox__V1__DownloadPatchRequest request = SANDBOX__V1__DOWNLOAD_PATCH_REQUEST__INIT;
+    struct patch_printer printer = { .is_safe = !is_patch,
+                                     .print = { .is_coloured = output_is_coloured(stdout) },
+                                     .shown = shown };
+    struct client_call wanted = {
+        .method = "DownloadPatch", .request = &request.base, .on_answer = patch_on_chunk, .cookie = &printer
+    };
+    int r;
 
-    add_path(&line, id, stream->path);
-    workspace_add_query(&line, "format", stream->format);
-    workspace_add_query(&line, "receipts", "true");
-    request.path = line.data;
-    r = client_web(call->client, &request, &status, &refusal, err);
-    if (r == 0 && status != 200) {
-        autojson told = json_loadb(refusal.data ? refusal.data : "", refusal.len, 0, NULL);
-        return workspace_refuse(status, told, err);
-    }
-    if (r == 0 && stream->rest.len > 0)
-        print_lines(stream, stream->rest.len);
-    return r == 0 && stream->path && stream->len == 0 ? say_unchanged(stream->path, err) : r;
+    request.sandbox_id = call->words[0];
+    request.path = (char *) (path ? path : "");
+    request.format = is_patch ? SANDBOX__V1__PATCH_FORMAT__PATCH_FORMAT_GIT : SANDBOX__V1__PATCH_FORMAT__PATCH_FORMAT_TEXT;
+    request.receipts = true;
+    r = review_stream(call, &wanted, err);
+    if (r == 0 && printer.rest.len > 0)
+        patch_print_lines(&printer, printer.rest.len);
+    if (r == 0)
+        diff_warn_deep(printer.deep_count);
+    buf_done(&printer.rest);
+    buf_done(&printer.head);
+    return r == 0 && path && printer.len == 0 ? diff_reader_refuse_unchanged(path, err) : r;
 }
 
-static int print_streams(struct api_call *call, const char *id, bool is_patch, struct err *err)
+static int diff_run_text(struct api_call *call, bool is_patch, struct err *err)
 {
-    autojson shown = json_object();
+    autodone(shown_files) struct shown_files shown = { 0 };
     int paths = call->word_count - 1, r = 0;
 
-    for (int i = 0; r == 0 && i < (paths ? paths : 1); i++) {
-        struct stream stream = { .path = paths ? call->words[1 + i] : NULL,
-                                 .format = is_patch ? "patch" : "text",
-                                 .is_safe = !is_patch,
-                                 .print = { .is_coloured = output_is_coloured(stdout) },
-                                 .shown = shown };
-
-        r = print_stream(call, id, &stream, err);
-        buf_done(&stream.rest);
-        buf_done(&stream.head);
-    }
-    return r == 0 ? say_shown(call, id, shown, err) : r;
+    for (int i = 0; r == 0 && i < (paths ? paths : 1); i++)
+        r = diff_print_path(call, paths ? call->words[1 + i] : NULL, is_patch, &shown, err);
+    return r == 0 ? shown_files_mark(&shown, call, err) : r;
 }
 
-static int take(struct api_call *call, int option, const char *argument, struct err *err)
+/* ---- as JSON ---- */
+
+struct json_printer {
+    struct shown_files *shown; /* borrowed */
+    bool has_begun, has_file;
+};
+
+/* Prints the diff without the end of its object, up to the list of files. */
+static int json_print_diff(const Sandbox__V1__Diff *diff, void *cookie, struct err *err)
+{
+    struct json_printer *printer = cookie;
+
+    (void) err;
+    diff_warn_deep(diff->stats ? (long long) diff->stats->deep_left_out : 0);
+    if (printer->has_begun)
+        return 0;
+    json_t *all = api_message_json(&diff->base);
+    json_object_del(all, "files");
+    autofree char *text = json_dumps(all, JSON_INDENT(2) | JSON_ENSURE_ASCII);
+    json_decref(all);
+    printf("%.*s,\n  \"files\": [", (int) strlen(text) - 2, text);
+    printer->has_begun = true;
+    return 0;
+}
+
+static int json_print_file(Sandbox__V1__FileChange *file, void *cookie, struct err *err)
+{
+    struct json_printer *printer = cookie;
+    json_t *one = api_message_json(&file->base);
+    int r;
+
+    fputs(printer->has_file ? ",\n    " : "\n    ", stdout);
+    printer->has_file = true;
+    json_dumpf(one, stdout, JSON_ENSURE_ASCII);
+    json_decref(one);
+    if (*file->hash)
+        shown_files_add(printer->shown, file->id, file->hash);
+    sandbox__v1__file_change__free_unpacked(file, NULL);
+    r = ferror(stdout) ? standard_output_flush() : 0;
+    return r < 0 ? output_refused(r, "writing the changes", err) : 0;
+}
+
+static int diff_run_json(struct api_call *call, Sandbox__V1__DiffView view, struct err *err)
+{
+    autodone(shown_files) struct shown_files shown = { 0 };
+    struct json_printer printer = { .shown = &shown };
+    const struct diff_reader reader = { json_print_diff, json_print_file, &printer };
+    int paths = call->word_count - 1, r = 0;
+
+    for (int i = 0; r == 0 && i < (paths ? paths : 1); i++)
+        r = diff_reader_run(call, paths ? call->words[1 + i] : NULL, view, &reader, err);
+    if (r < 0)
+        return r;
+    puts(printer.has_file ? "\n  ]\n}" : "]\n}");
+    return shown_files_mark(&shown, call, err);
+}
+
+/* ---- names and counts ---- */
+
+static int brief_on_diff(const Sandbox__V1__Diff *diff, void *cookie, struct err *err)
+{
+    (void) cookie;
+    (void) err;
+    diff_warn_deep(diff->stats ? (long long) diff->stats->deep_left_out : 0);
+    return 0;
+}
+
+static void diff_print_stats(const struct file_list *files)
+{
+    bool is_coloured = output_is_coloured(stdout);
+    size_t added = 0, removed = 0;
+    int width = 0;
+
+    for (size_t i = 0; i < files->count; i++) {
+        int one = diff_print_width(files->items[i]->path);
+        width = one > width ? one : width;
+    }
+    for (size_t i = 0; i < files->count; i++) {
+        const Sandbox__V1__FileChange *file = files->items[i];
+        struct diff_stat stat = {
+            .path = file->path,
+            .added = (size_t) file->lines_added,
+            .removed = (size_t) file->lines_removed,
+            .is_binary = file->binary,
+            .is_too_large = file->too_large,
+            .old_bytes = (unsigned long long) file->old_size,
+            .new_bytes = (unsigned long long) file->new_size,
+        };
+        diff_print_stat(&stat, width, is_coloured);
+        added += stat.added;
+        removed += stat.removed;
+    }
+    if (files->count > 0)
+        diff_print_totals(files->count, added, removed);
+}
+
+static int diff_print_name(Sandbox__V1__FileChange *file, void *cookie, struct err *err)
+{
+    int r;
+
+    (void) cookie;
+    output_escaped(stdout, file->path);
+    putchar('\n');
+    sandbox__v1__file_change__free_unpacked(file, NULL);
+    r = ferror(stdout) ? standard_output_flush() : 0;
+    return r < 0 ? output_refused(r, "writing the changes", err) : 0;
+}
+
+/* Counts are in columns, which are as wide as the longest name: they are printed when all have come. */
+static int diff_run_brief(struct api_call *call, bool is_stat, struct err *err)
+{
+    autodone(file_list) struct file_list files = { 0 };
+    const struct diff_reader reader = { brief_on_diff, is_stat ? file_list_add : diff_print_name, &files };
+    Sandbox__V1__DiffView view = is_stat ? SANDBOX__V1__DIFF_VIEW__DIFF_VIEW_FILES : SANDBOX__V1__DIFF_VIEW__DIFF_VIEW_NAMES;
+    int paths = call->word_count - 1, r = 0;
+
+    for (int i = 0; r == 0 && i < (paths ? paths : 1); i++)
+        r = diff_reader_run(call, paths ? call->words[1 + i] : NULL, view, &reader, err);
+    if (r == 0 && is_stat)
+        diff_print_stats(&files);
+    return r;
+}
+
+/* ---- the verb ---- */
+
+static int diff_take_option(struct api_call *call, int option, const char *argument, struct err *err)
 {
     struct diff_options *o = call->own;
 
@@ -359,7 +358,7 @@ static int take(struct api_call *call, int option, const char *argument, struct 
     return 0;
 }
 
-static int check(struct api_call *call, struct err *err)
+static int diff_check(struct api_call *call, struct err *err)
 {
     const struct diff_options *o = call->own;
 
@@ -367,32 +366,28 @@ static int check(struct api_call *call, struct err *err)
         return err_invalid(err, "--patch and --json exclude each other; choose one");
     if (o->form == OPT_PATCH && isatty(STDOUT_FILENO))
         return err_invalid(err, "--patch writes bytes as they are, which no terminal should get; send it to a file or a pipe");
-    return workspace_diff_check_paths(call->words + 1, call->word_count - 1, err);
+    for (int i = 1; i < call->word_count; i++) {
+        if (!*call->words[i])
+            return err_invalid(err, "a PATH is empty; leave it out for all changes");
+        if (!utf8_is_valid(call->words[i], strlen(call->words[i])))
+            return err_reject(err, -EINVAL, call->words[i], "is not UTF-8; name the directory that it is in");
+    }
+    return 0;
 }
 
-static int run(struct api_call *call, struct err *err)
+static int diff_run(struct api_call *call, struct err *err)
 {
-    const struct diff_options *o = call->own;
-    bool is_json = call->options.is_json, is_shown = is_json || (!o->form && !call->options.is_quiet);
-    char id[UUID_TEXT_MAX];
-    autojson diff = NULL;
-    int r = workspace_find(call->client, call->words[0], id, err);
+    int form = ((const struct diff_options *) call->own)->form;
 
-    if (r < 0)
-        return r;
-    if (o->form == OPT_PATCH || (is_shown && !is_json))
-        return print_streams(call, id, o->form == OPT_PATCH, err);
-    r = workspace_diff_load(call, id, call->words + 1, call->word_count - 1,
-                            is_shown ? WORKSPACE_DIFF_WHOLE : WORKSPACE_DIFF_COUNTED, &diff, err);
-    if (r < 0)
-        return r;
-    if (is_json)
-        return print_json(call, id, diff, err);
-    if (o->form == OPT_STAT)
-        print_stats(diff, output_is_coloured(stdout));
-    else if (o->form == OPT_NAME_ONLY)
-        print_names(diff);
-    return 0;
+    if (call->options.is_json)
+        return diff_run_json(call,
+                             form == OPT_STAT        ? SANDBOX__V1__DIFF_VIEW__DIFF_VIEW_FILES
+                             : form == OPT_NAME_ONLY ? SANDBOX__V1__DIFF_VIEW__DIFF_VIEW_NAMES
+                                                     : SANDBOX__V1__DIFF_VIEW__DIFF_VIEW_FULL,
+                             err);
+    if (form == OPT_STAT || form == OPT_NAME_ONLY)
+        return diff_run_brief(call, form == OPT_STAT, err);
+    return call->options.is_quiet && !form ? 0 : diff_run_text(call, form == OPT_PATCH, err);
 }
 
 int cmd_diff(int argc, char **argv)
@@ -405,9 +400,9 @@ int cmd_diff(int argc, char **argv)
         .words_min = 1,
         .words_max = -1,
         .own_size = sizeof(struct diff_options),
-        .take = take,
-        .check = check,
-        .run = run,
+        .take = diff_take_option,
+        .check = diff_check,
+        .run = diff_run,
     };
 
     return api_verb_run(&verb, argc, argv);

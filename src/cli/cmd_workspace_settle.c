@@ -1,340 +1,422 @@
-/* reject, restore, finish, discard, undo, conflicts and rebase of a workspace. */
+/* reject, restore, finish, discard, undo, conflicts and rebase. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
+#include "base/utf8.h"
 #include "cli/client_verbs.h"
+#include "cli/listing.h"
 #include "cli/output.h"
-#include "cli/workspace.h"
+#include "cli/review_call.h"
 #include "cli/workspace_help.h"
+#include <sandbox/v1/sandbox.pb-c.h>
 
 enum { OPT_STRATEGY = 1, OPT_ACTOR, OPT_OUTCOME, OPT_STOP };
 
-static const struct option options[] = {
-    { "dry-run", no_argument, NULL, 'n' },
-    { "list", no_argument, NULL, 'l' },
-    { "strategy", required_argument, NULL, OPT_STRATEGY },
-    { "outcome", required_argument, NULL, OPT_OUTCOME },
-    { "actor", required_argument, NULL, OPT_ACTOR },
-    { "stop", no_argument, NULL, OPT_STOP },
-    API_LONG_OPTIONS,
+struct decide_options {
+    bool is_dry, lists, may_stop, is_all;
+    char *actor, *strategy, *outcome;
 };
 
-struct settle_options {
-    bool is_dry, lists, may_stop;
-    const char *strategy, *actor, *outcome;
-};
+#define ACTOR_OPTION                                                                                                           \
+    {                                                                                                                          \
+        "actor", required_argument, NULL, OPT_ACTOR                                                                            \
+    }
+#define STOP_OPTION                                                                                                            \
+    {                                                                                                                          \
+        "stop", no_argument, NULL, OPT_STOP                                                                                    \
+    }
 
-static int take(struct api_call *call, int option, const char *argument, struct err *err)
+static const struct option actor_options[] = { ACTOR_OPTION, API_LONG_OPTIONS };
+static const struct option finish_options[] = { ACTOR_OPTION,
+                                                { "outcome", required_argument, NULL, OPT_OUTCOME },
+                                                API_LONG_OPTIONS };
+static const struct option discard_options[] = {
+    ACTOR_OPTION, STOP_OPTION, { "all", no_argument, NULL, 'a' }, API_LONG_OPTIONS
+};
+static const struct option undo_options[] = {
+    ACTOR_OPTION, STOP_OPTION, { "dry-run", no_argument, NULL, 'n' }, { "list", no_argument, NULL, 'l' }, API_LONG_OPTIONS
+};
+static const struct option rebase_options[] = {
+    ACTOR_OPTION, STOP_OPTION, { "strategy", required_argument, NULL, OPT_STRATEGY }, API_LONG_OPTIONS
+};
+static const struct option conflicts_options[] = { API_LONG_OPTIONS };
+
+static int decide_take_option(struct api_call *call, int option, const char *argument, struct err *err)
 {
-    struct settle_options *o = call->own;
+    struct decide_options *o = call->own;
 
-    (void) err;
-    if (option == 'n')
-        o->is_dry = true;
-    else if (option == 'l')
-        o->lists = true;
+    if (option == OPT_ACTOR && !utf8_is_valid(argument, strlen(argument)))
+        return err_invalid(err, "--actor is not UTF-8");
+    o->is_dry |= option == 'n';
+    o->lists |= option == 'l';
+    o->is_all |= option == 'a';
+    o->may_stop |= option == OPT_STOP;
+    if (option == OPT_ACTOR)
+        o->actor = (char *) argument;
     else if (option == OPT_STRATEGY)
-        o->strategy = argument;
+        o->strategy = (char *) argument;
     else if (option == OPT_OUTCOME)
-        o->outcome = argument;
-    else if (option == OPT_STOP)
-        o->may_stop = true;
-    else
-        o->actor = argument;
+        o->outcome = (char *) argument;
     return 0;
 }
 
-/* An option of another of these verbs. */
-static int check(struct api_call *call, struct err *err)
+static char *decide_actor(const struct api_call *call)
 {
-    const struct settle_options *o = call->own;
-    const char *verb = call->verb->name;
+    const struct decide_options *o = call->own;
 
-    if (o->is_dry && strcmp(verb, "undo") != 0)
-        return err_invalid(err, "--dry-run is not for this");
-    if (o->strategy && strcmp(verb, "rebase") != 0)
-        return err_invalid(err, "--strategy is for 'agentfense rebase'");
-    if (o->outcome && strcmp(verb, "finish") != 0)
-        return err_invalid(err, "--outcome is for 'agentfense finish'");
-    if (o->may_stop && (strcmp(verb, "reject") == 0 || strcmp(verb, "conflicts") == 0))
-        return err_invalid(err, "--stop is for 'agentfense approve', 'discard', 'undo' and 'rebase'");
-    if (o->lists)
-        return err_invalid(err, "the approvals of a workspace are listed by 'agentfense events WORKSPACE'");
-    return 0;
+    return o->actor ? o->actor : (char *) "";
 }
 
-static json_t *make_body(const struct api_call *call)
+/* The number whose name is `prefix` and `word`, as in "REBASE_STRATEGY_" and "ours". */
+static int decide_take_word(const char *option, const char *word, const ProtobufCEnumDescriptor *descriptor, const char *prefix,
+                            int *ret, struct err *err)
 {
-    const struct settle_options *o = call->own;
-    json_t *body = json_object();
+    autodone(buf) struct buf known = BUF_EMPTY;
+    char name[32];
 
-    if (o->actor)
-        json_object_set_new(body, "actor", json_string(o->actor));
-    if (o->is_dry)
-        json_object_set_new(body, "dryRun", json_true());
-    if (o->outcome)
-        json_object_set_new(body, "outcome", json_string(o->outcome));
-    if (o->may_stop)
-        json_object_set_new(body, "stop", json_true());
-    if (o->strategy)
-        json_object_set_new(body, "strategy", json_string(o->strategy));
-    return body;
-}
+    *ret = 0;
+    if (!word)
+        return 0;
+    for (unsigned i = 0; i < descriptor->n_values; i++) {
+        int value = descriptor->values[i].value;
 
-static void print_paths(FILE *out, const char *before, const json_t *paths)
-{
-    const json_t *path;
-    size_t i;
-
-    json_array_foreach(paths, i, path)
-    {
-        fputs(before, out);
-        output_escaped(out, json_is_string(path) ? json_string_value(path) : json_text(path, "projectPath"));
-        fputc('\n', out);
-    }
-}
-
-/* Files with how they stand, and why. */
-static void print_files(const json_t *files)
-{
-    const json_t *file;
-    size_t i;
-
-    json_array_foreach(files, i, file)
-    {
-        const char *reason = json_text(file, "reason");
-
-        printf("  %s: ", json_text(file, "state"));
-        output_escaped(stdout, json_text(file, "projectPath"));
-        if (*reason) {
-            fputs(": ", stdout);
-            output_escaped(stdout, reason);
+        review_word(descriptor, value, prefix, name);
+        if (value > 0 && strcmp(name, word) == 0) {
+            *ret = value;
+            return 0;
         }
-        putchar('\n');
+        if (value > 0)
+            buf_addf(&known, "%s%s", known.len > 0 ? ", " : "", name);
     }
+    return err_invalid(err, "%s '%s' is not known; there are %s", option, word, known.data);
 }
 
 /* ---- reject, restore ---- */
 
-/* The verb is the route's last component. */
-static int decide_each(struct api_call *call, struct err *err)
+static int decide_about_each(struct api_call *call, const char *method, ProtobufCMessage *request, char **sandbox_id,
+                             struct err *err)
 {
     for (int i = 0; i < call->word_count; i++) {
-        char id[UUID_TEXT_MAX];
-        autojson answer = NULL;
-        int r = workspace_find(call->client, call->words[i], id, err);
+        automessage answer = NULL;
+        int r;
 
-        if (r == 0)
-            r = workspace_decide(call, make_body(call), &answer, err, "/api/v1/sandboxes/%s/%s", id, call->verb->name);
+        *sandbox_id = call->words[i];
+        r = review_ask(call, call->words[i], method, request, &answer, err);
         if (r != 0)
             return r;
-        workspace_print(call, answer, id);
+        api_print(call, answer, ((const Sandbox__V1__Sandbox *) (const void *) answer)->id);
     }
     return 0;
 }
 
-static int run_reject(struct api_call *call, struct err *err)
+static int reject_run(struct api_call *call, struct err *err)
 {
-    return decide_each(call, err);
+    Sandbox__V1__RejectRequest request = SANDBOX__V1__REJECT_REQUEST__INIT;
+
+    request.actor = decide_actor(call);
+    return decide_about_each(call, "Reject", &request.base, &request.sandbox_id, err);
 }
 
-static int run_restore(struct api_call *call, struct err *err)
+static int restore_run(struct api_call *call, struct err *err)
 {
-    return decide_each(call, err);
+    Sandbox__V1__RestoreSandboxRequest request = SANDBOX__V1__RESTORE_SANDBOX_REQUEST__INIT;
+
+    request.actor = decide_actor(call);
+    return decide_about_each(call, "RestoreSandbox", &request.base, &request.sandbox_id, err);
 }
 
 /* ---- finish ---- */
 
-static int run_finish(struct api_call *call, struct err *err)
+static void finish_print(const Sandbox__V1__FinishSandboxResponse *answer)
 {
-    char id[UUID_TEXT_MAX];
-    autojson answer = NULL;
-    const char *reason;
-    int r = workspace_find(call->client, call->words[0], id, err);
+    bool is_open = answer->decision <= SANDBOX__V1__SANDBOX_DECISION__SANDBOX_DECISION_OPEN;
+    char word[32];
 
-    if (r == 0)
-        r = workspace_decide(call, make_body(call), &answer, err, "/api/v1/sandboxes/%s/finish", id);
-    if (r != 0)
-        return r;
-    reason = json_text(answer, "reason");
-    if (call->options.is_json) {
-        workspace_print(call, answer, NULL);
-    } else if (!call->options.is_quiet) {
-        printf("decided: %s", json_text(answer, "decision"));
-        if (*reason)
-            fputs(" (", stdout);
-        output_escaped(stdout, reason);
-        printf("%s; it is %s\n", *reason ? ")" : "", json_text(answer, "status"));
+    printf("decided: %s", is_open ? "none"
+                                  : review_word(&sandbox__v1__sandbox_decision__descriptor, (int) answer->decision,
+                                                "SANDBOX_DECISION_", word));
+    if (*answer->reason) {
+        fputs(" (", stdout);
+        output_escaped(stdout, answer->reason);
+        putchar(')');
     }
-    return 0;
+    if (answer->sandbox)
+        printf("; it is %s",
+               review_word(&sandbox__v1__sandbox_status__descriptor, (int) answer->sandbox->status, "SANDBOX_STATUS_", word));
+    putchar('\n');
+}
+
+static int finish_run(struct api_call *call, struct err *err)
+{
+    const struct decide_options *o = call->own;
+    Sandbox__V1__FinishSandboxRequest request = SANDBOX__V1__FINISH_SANDBOX_REQUEST__INIT;
+    automessage answer = NULL;
+    int outcome,
+        r = decide_take_word("--outcome", o->outcome, &sandbox__v1__run_outcome__descriptor, "RUN_OUTCOME_", &outcome, err);
+
+    if (r < 0)
+        return r;
+    request.sandbox_id = call->words[0];
+    request.actor = decide_actor(call);
+    request.outcome = (Sandbox__V1__RunOutcome) outcome;
+    r = review_ask(call, call->words[0], "FinishSandbox", &request.base, &answer, err);
+    if (r == 0 && call->options.is_json)
+        api_print_json(answer);
+    else if (r == 0 && !call->options.is_quiet)
+        finish_print((const void *) answer);
+    return r;
 }
 
 /* ---- discard ---- */
 
-static int run_discard(struct api_call *call, struct err *err)
+static int discard_check(struct api_call *call, struct err *err)
 {
-    char id[UUID_TEXT_MAX];
-    autojson answer = NULL;
-    json_t *body, *paths = json_array();
-    int r = workspace_find(call->client, call->words[0], id, err);
+    const struct decide_options *o = call->own;
 
-    for (int i = 1; r == 0 && i < call->word_count; i++)
-        if (json_array_append_new(paths, json_string(call->words[i])) < 0)
-            r = err_reject(err, -EINVAL, call->words[i], "is not UTF-8");
-    if (r < 0) {
-        json_decref(paths);
-        return r;
+    if (!o->is_all && call->word_count == 1)
+        return err_invalid(err,
+                           "say what to discard of '%s': paths, whose changes are given up, or --all for all of its changes. "
+                           "'agentfense rm' removes a sandbox with its changes",
+                           call->words[0]);
+    if (o->is_all && call->word_count > 1)
+        return err_invalid(err, "--all is all; leave it out to name paths");
+    return 0;
+}
+
+static void discard_print(const struct api_call *call, const Sandbox__V1__DiscardResponse *answer)
+{
+    for (size_t i = 0; i < answer->n_unknown; i++) {
+        fputs("agentfense discard: '", stderr);
+        output_escaped(stderr, answer->unknown[i]);
+        fputs("' has no changes\n", stderr);
     }
-    body = make_body(call);
-    json_object_set_new(body, "filePaths", paths);
-    r = workspace_decide(call, body, &answer, err, "/api/v1/sandboxes/%s/discard", id);
+    if (!call->options.is_quiet)
+        printf("discarded the changes of %d file%s; %d stay%s\n", answer->discarded, answer->discarded == 1 ? "" : "s",
+               answer->remaining, answer->remaining == 1 ? "s" : "");
+}
+
+static int discard_run(struct api_call *call, struct err *err)
+{
+    const struct decide_options *o = call->own;
+    Sandbox__V1__DiscardRequest request = SANDBOX__V1__DISCARD_REQUEST__INIT;
+    Sandbox__V1__Selection selection = SANDBOX__V1__SELECTION__INIT;
+    autodone(review_paths) struct review_paths paths = { 0 };
+    automessage answer = NULL;
+    int r = review_paths_take(call, 1, &paths, err);
+
     if (r != 0)
         return r;
-    if (call->options.is_json)
-        workspace_print(call, answer, NULL);
-    else if (!call->options.is_quiet)
-        printf("discarded the changes of %lld file%s; %lld stay\n", json_number(answer, "discarded"),
-               json_number(answer, "discarded") == 1 ? "" : "s", json_number(answer, "remaining"));
-    return 0;
+    selection.all = o->is_all;
+    selection.paths = paths.paths;
+    selection.n_paths = paths.path_count;
+    selection.file_ids = paths.ids;
+    selection.n_file_ids = paths.id_count;
+    request.sandbox_id = call->words[0];
+    request.selection = &selection;
+    request.allow_stop = o->may_stop;
+    request.actor = decide_actor(call);
+    r = review_ask(call, call->words[0], "Discard", &request.base, &answer, err);
+    if (r == 0 && call->options.is_json)
+        api_print_json(answer);
+    else if (r == 0)
+        discard_print(call, (const void *) answer);
+    return r;
 }
 
 /* ---- undo ---- */
 
-static int run_undo(struct api_call *call, struct err *err)
+static void undo_add_row(struct grid *grid, const ProtobufCMessage *item)
 {
-    char id[UUID_TEXT_MAX];
-    autojson answer = NULL;
-    json_t *body;
-    int r = workspace_find(call->client, call->words[0], id, err);
+    const Sandbox__V1__Approval *approval = (const void *) item;
+    autofree char *undoes = *approval->undoes ? xprintf("undoes %s", approval->undoes) : NULL;
+    char time[CLOCK_TEXT_MAX] = "-";
 
-    if (r < 0)
-        return r;
-    body = make_body(call);
-    if (call->word_count > 1)
-        json_object_set_new(body, "approvalId", json_string(call->words[1]));
-    r = workspace_decide(call, body, &answer, err, "/api/v1/sandboxes/%s/undo", id);
-    if (r == EXIT_REFUSED && !call->options.is_json)
-        print_paths(stderr, "  changed since: ", json_object_get(json_object_get(answer, "details"), "changedSince"));
+    if (approval->time)
+        clock_format((struct timespec){ .tv_sec = approval->time->seconds, .tv_nsec = approval->time->nanos }, 0, time);
+    grid_add(grid, approval->id);
+    grid_add(grid, time);
+    grid_add_number(grid, approval->paths);
+    grid_add(grid, undoes ? undoes : approval->undone ? "undone" : "-");
+}
+
+static int undo_list(struct api_call *call, struct err *err)
+{
+    static const char *const titles[] = { "APPROVAL", "TIME", "PATHS", "NOTE", NULL };
+    static const struct listing listing = { "ListApprovals", &sandbox__v1__list_approvals_response__descriptor, titles,
+                                            undo_add_row };
+    Sandbox__V1__ListApprovalsRequest request = SANDBOX__V1__LIST_APPROVALS_REQUEST__INIT;
+
+    request.sandbox_id = call->words[0];
+    request.page_size = 1000;
+    return listing_print(call, &listing, &request.base, err);
+}
+
+static int undo_check(struct api_call *call, struct err *err)
+{
+    const struct decide_options *o = call->own;
+
+    if (o->lists && call->word_count > 1)
+        return err_invalid(err, "--list lists all approvals; leave '%s' out", call->words[1]);
+    return o->lists && o->is_dry ? err_invalid(err, "--list undoes nothing; leave --dry-run out") : 0;
+}
+
+static int undo_run(struct api_call *call, struct err *err)
+{
+    const struct decide_options *o = call->own;
+    Sandbox__V1__UndoApprovalRequest request = SANDBOX__V1__UNDO_APPROVAL_REQUEST__INIT;
+    automessage message = NULL;
+    const Sandbox__V1__UndoApprovalResponse *answer;
+    int r;
+
+    if (o->lists)
+        return undo_list(call, err);
+    request.sandbox_id = call->words[0];
+    request.approval_id = call->word_count > 1 ? call->words[1] : (char *) "";
+    request.dry_run = o->is_dry;
+    request.allow_stop = o->may_stop;
+    request.actor = decide_actor(call);
+    r = review_ask(call, call->words[0], "UndoApproval", &request.base, &message, err);
     if (r != 0)
         return r;
+    answer = (const void *) message;
     if (call->options.is_json)
-        workspace_print(call, answer, NULL);
-    else if (!call->options.is_quiet && json_is_true(json_object_get(answer, "dryRun")))
-        printf("would take back approval %s\n", json_text(answer, "approvalId"));
+        api_print_json(message);
+    else if (!call->options.is_quiet && o->is_dry)
+        printf("would take back approval %s\n", answer->approval_id);
     else if (!call->options.is_quiet)
-        printf("took back %lld path%s of approval %s\n", json_number(answer, "undone"),
-               json_number(answer, "undone") == 1 ? "" : "s", json_text(answer, "approvalId"));
-    if (!call->options.is_json && *json_text(answer, "note"))
-        fprintf(stderr,
-                "its paths are reserved by another workspace; 'agentfense restore %.8s' reopens it when they are free\n", id);
+        printf("took back %d path%s of approval %s\n", answer->undone, answer->undone == 1 ? "" : "s", answer->approval_id);
+    if (!call->options.is_json && *answer->note)
+        fprintf(stderr, "its paths are reserved by another sandbox; 'agentfense restore %s' reopens it when they are free\n",
+                call->words[0]);
     return 0;
 }
 
 /* ---- conflicts, rebase ---- */
 
-static int run_conflicts(struct api_call *call, struct err *err)
+static int conflicts_run(struct api_call *call, struct err *err)
 {
-    char id[UUID_TEXT_MAX];
-    autojson answer = NULL;
-    bool is_conflict;
-    int r = workspace_find(call->client, call->words[0], id, err);
+    Sandbox__V1__GetConflictsRequest request = SANDBOX__V1__GET_CONFLICTS_REQUEST__INIT;
+    const Sandbox__V1__GetConflictsResponse *answer;
+    automessage message = NULL;
+    char word[32];
+    int r;
 
-    if (r == 0)
-        r = workspace_ask(call, "GET", NULL, &answer, err, "/api/v1/sandboxes/%s/conflicts", id);
-    if (r < 0)
-        return r;
-    is_conflict = json_is_true(json_object_get(answer, "hasConflict"));
-    if (call->options.is_json) {
-        workspace_print(call, answer, NULL);
-    } else if (!call->options.is_quiet) {
-        size_t moved = json_array_size(json_object_get(answer, "repoChangedFiles"));
-
-        print_files(json_object_get(answer, "files"));
-        printf("%zu conflict%s; %zu of its files changed in the project too\n",
-               json_array_size(json_object_get(answer, "conflictingFiles")),
-               json_array_size(json_object_get(answer, "conflictingFiles")) == 1 ? "" : "s", moved);
-    }
-    return is_conflict ? EXIT_REFUSED : 0;
-}
-
-static int run_rebase(struct api_call *call, struct err *err)
-{
-    char id[UUID_TEXT_MAX];
-    autojson answer = NULL;
-    bool is_done;
-    int r = workspace_find(call->client, call->words[0], id, err);
-
-    if (r == 0)
-        r = workspace_decide(call, make_body(call), &answer, err, "/api/v1/sandboxes/%s/rebase", id);
+    request.sandbox_id = call->words[0];
+    r = review_ask(call, call->words[0], "GetConflicts", &request.base, &message, err);
     if (r != 0)
         return r;
-    is_done = json_is_true(json_object_get(answer, "success"));
-    if (call->options.is_json) {
-        workspace_print(call, answer, NULL);
-    } else if (!call->options.is_quiet) {
-        print_files(json_object_get(answer, "files"));
-        if (is_done)
-            puts("its changes stand on the project as it is now");
-        else
-            printf("%zu conflicts are left\n", json_array_size(json_object_get(answer, "conflictingFiles")));
-    }
-    return is_done ? 0 : EXIT_REFUSED;
+    answer = (const void *) message;
+    if (call->options.is_json)
+        api_print_json(message);
+    for (size_t i = 0; !call->options.is_json && !call->options.is_quiet && i < answer->n_files; i++)
+        review_print_path(
+            stdout, review_word(&sandbox__v1__merge_state__descriptor, (int) answer->files[i]->state, "MERGE_STATE_", word),
+            answer->files[i]->path, answer->files[i]->reason);
+    if (!call->options.is_json && !call->options.is_quiet)
+        printf("%d conflict%s; %d of its files changed in the project too\n", answer->conflicts,
+               answer->conflicts == 1 ? "" : "s", answer->moved);
+    return answer->conflicts > 0 ? EXIT_REFUSED : 0;
 }
 
-#define SETTLE_VERB(verb, least, most, help_text)                                                                              \
+static void rebase_print(const Sandbox__V1__RebaseResponse *answer)
+{
+    char word[32];
+
+    for (size_t i = 0; i < answer->n_files; i++) {
+        const Sandbox__V1__RebasedFile *file = answer->files[i];
+
+        review_print_path(stdout,
+                          review_word(&sandbox__v1__rebase_outcome__descriptor, (int) file->outcome, "REBASE_OUTCOME_", word),
+                          file->path, file->reason);
+    }
+    if (answer->conflicts == 0)
+        puts("its changes stand on the project as it is now");
+    else
+        printf("%d conflict%s left\n", answer->conflicts, answer->conflicts == 1 ? " is" : "s are");
+}
+
+static int rebase_run(struct api_call *call, struct err *err)
+{
+    const struct decide_options *o = call->own;
+    Sandbox__V1__RebaseRequest request = SANDBOX__V1__REBASE_REQUEST__INIT;
+    automessage answer = NULL;
+    int strategy, r = decide_take_word("--strategy", o->strategy, &sandbox__v1__rebase_strategy__descriptor, "REBASE_STRATEGY_",
+                                       &strategy, err);
+
+    if (r < 0)
+        return r;
+    request.sandbox_id = call->words[0];
+    request.strategy = (Sandbox__V1__RebaseStrategy) strategy;
+    request.allow_stop = o->may_stop;
+    request.actor = decide_actor(call);
+    r = review_ask(call, call->words[0], "Rebase", &request.base, &answer, err);
+    if (r != 0)
+        return r;
+    if (call->options.is_json)
+        api_print_json(answer);
+    else if (!call->options.is_quiet)
+        rebase_print((const void *) answer);
+    return ((const Sandbox__V1__RebaseResponse *) (const void *) answer)->conflicts > 0 ? EXIT_REFUSED : 0;
+}
+
+/* ---- the verbs ---- */
+
+#define DECIDE_VERB(verb, of_options, of_letters, least, most, checks, help_text)                                              \
     int cmd_##verb(int argc, char **argv)                                                                                      \
     {                                                                                                                          \
         static const struct api_verb self = {                                                                                  \
             .name = #verb,                                                                                                     \
             .last = API_LAST_WORKSPACE,                                                                                        \
             .help = help_text API_LAST_HELP API_OPTIONS_HELP,                                                                  \
-            .letters = "nl",                                                                                                   \
-            .options = options,                                                                                                \
+            .letters = of_letters,                                                                                             \
+            .options = of_options,                                                                                             \
             .words_min = least,                                                                                                \
             .words_max = most,                                                                                                 \
-            .own_size = sizeof(struct settle_options),                                                                         \
-            .take = take,                                                                                                      \
-            .check = check,                                                                                                    \
-            .run = run_##verb,                                                                                                 \
+            .own_size = sizeof(struct decide_options),                                                                         \
+            .take = decide_take_option,                                                                                        \
+            .check = checks,                                                                                                   \
+            .run = verb##_run,                                                                                                 \
         };                                                                                                                     \
         return api_verb_run(&self, argc, argv);                                                                                \
     }
 
-SETTLE_VERB(
-    reject, 1, -1,
-    "usage: agentfense reject [options] WORKSPACE...\n\n"
-    "Ends a workspace: its processes and its mount go, nothing of it is written, and its changes stay on disk until it\n"
-    "is collected ('agentfense gc'). 'agentfense restore' brings it back.\n\n"
-    "  --actor NAME           who says so\n")
-SETTLE_VERB(
-    restore, 1, -1,
-    "usage: agentfense restore [options] WORKSPACE...\n\n"
-    "Brings a workspace back that was rejected, approved or removed: it is stopped then, with all its changes. One that was\n"
+DECIDE_VERB(
+    reject, actor_options, "", 1, -1, NULL,
+    "usage: agentfense reject [options] SANDBOX...\n\n"
+    "Decides that nothing of a sandbox is written, and stops it. Its changes stay on disk until the sandbox is collected\n"
+    "('agentfense gc'). 'agentfense restore' brings it back.\n\n"
+    "  --actor NAME           who decides\n")
+DECIDE_VERB(
+    restore, actor_options, "", 1, -1, NULL,
+    "usage: agentfense restore [options] SANDBOX...\n\n"
+    "Brings a sandbox back that was rejected, approved or removed: it is stopped then, with all its changes. One that was\n"
     "removed can be restored for as long as the server keeps it ('agentfense inspect' tells until when), unless it was "
     "removed\n"
     "with --purge.\n\n"
-    "  --actor NAME           who says so\n")
-SETTLE_VERB(
-    finish, 1, 1,
-    "usage: agentfense finish [options] WORKSPACE\n\n"
-    "Tells that the agent's work in a workspace is over. It is approved or rejected then, if it was made so that this needs "
+    "  --actor NAME           who decides\n")
+DECIDE_VERB(
+    finish, finish_options, "", 1, 1, NULL,
+    "usage: agentfense finish [options] SANDBOX\n\n"
+    "Tells that the agent's work in a sandbox is over. It is approved or rejected then, if it was made so that this needs "
     "no\n"
     "person (autoApprove, autoReject), and stopped or removed, if it was made so (stopOn, deleteOn). Otherwise it stays.\n\n"
-    "  --outcome NAME         completed (without: this), failed or cancelled\n"
+    "  --outcome NAME         completed (the default), failed or cancelled\n"
     "  --actor NAME           who says so\n")
-SETTLE_VERB(discard, 2, -1, DISCARD_HELP)
-SETTLE_VERB(undo, 1, 2, UNDO_HELP)
-SETTLE_VERB(
-    conflicts, 1, 1,
-    "usage: agentfense conflicts [options] WORKSPACE\n\n"
-    "Tells how the changes of a workspace stand to the project as it is now: what can be written as it is, what would be\n"
+DECIDE_VERB(discard, discard_options, "a", 1, -1, discard_check, DISCARD_HELP)
+DECIDE_VERB(undo, undo_options, "nl", 1, 2, undo_check, UNDO_HELP)
+DECIDE_VERB(
+    conflicts, conflicts_options, "", 1, 1, NULL,
+    "usage: agentfense conflicts [options] SANDBOX\n\n"
+    "Tells how the changes of a sandbox stand to the project as it is now: what can be written as it is, what would be\n"
     "merged, and what is in conflict. Exits with 1 when there are conflicts.\n\n")
-SETTLE_VERB(rebase, 1, 1,
-            "usage: agentfense rebase [options] WORKSPACE\n\n"
-            "Brings the changes of a workspace onto the project as it is now. Exits with 1 when conflicts are left.\n\n"
-            "  --strategy NAME        regenerate, merge, ours or theirs\n"
+DECIDE_VERB(rebase, rebase_options, "", 1, 1, NULL,
+            "usage: agentfense rebase [options] SANDBOX\n\n"
+            "Brings the changes of a sandbox onto the project as it is now. Exits with 1 when conflicts are left.\n\n"
+            "  --strategy NAME        regenerate (the default: only looks), merge, ours (the project's side of conflicts)\n"
+            "                         or theirs (the sandbox's side)\n"
             "  --stop                 it may be stopped for this and started again, where its driver needs that\n"
-            "  --actor NAME           who says so\n")
+            "  --actor NAME           who decides\n")

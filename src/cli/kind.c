@@ -105,11 +105,10 @@ bool verb_is_for_client(int argc, char **argv)
     const char *word = next_word(&rest);
     struct words all = rest;
     struct err ignored = ERR_NONE;
-    size_t more = 0;
     int r;
 
     while (next_word(&all))
-        more++;
+        ;
     if (strcmp(argv[0], "stop") == 0 || strcmp(argv[0], "rm") == 0)
         return state_dir_open(false, &state_dir, &ignored) < 0 || !names_one_of_ours(&state_dir, first);
     if (all.wants_help || (!all.wants_last && (!word || !*word)))
@@ -122,7 +121,5 @@ bool verb_is_for_client(int argc, char **argv)
     /* A name. What is wrong with our own state, or with the word, is ours to say. */
     if (strchr(word, '/') || (r < 0 && r != -ENOENT))
         return false;
-    if (strcmp(argv[0], "discard") == 0 && more == 0)
-        return false; /* of a workspace paths are discarded, and there is none */
     return r == -ENOENT || (find(&state_dir, word) == -ENOENT && !is_among_ours(&state_dir, rest));
 }

@@ -56,6 +56,9 @@ static void print_json(const struct lines *lines)
     for (unsigned i = 0; i < response->n_fields; i++) {
         autodone(buf) struct buf name = BUF_EMPTY;
 
+        /* Totals are of a page, or of all pages, which the length of the list tells too. */
+        if (response->fields[i].label != PROTOBUF_C_LABEL_REPEATED && response->fields[i].type != PROTOBUF_C_TYPE_STRING)
+            continue;
         field_add_json_name(&name, &response->fields[i]);
         json_object_set_new(all, name.data,
                             response->fields[i].label == PROTOBUF_C_LABEL_REPEATED ? json_incref(lines->items)

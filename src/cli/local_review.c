@@ -8,7 +8,7 @@
 
 #include "base/mem.h"
 #include "base/path.h"
-#include "cli/chooser.h"
+#include "cli/local_chooser.h"
 #include "cli/output.h"
 #include "review/diff_text.h"
 #include "review/file_diff.h"

@@ -24,35 +24,45 @@
 #define DIFF_HELP                                                                                                              \
     "usage: agentfense diff SANDBOX [PATH...] [options]\n"                                                                     \
     "\n"                                                                                                                       \
-    "Shows what a sandbox of 'agentfense run', or a workspace of 'agentfense create --scope', changes, as a unified diff: "    \
-    "all\n"                                                                                                                    \
-    "of it, or what is at and below each PATH. What could mislead a terminal is written out. `.git` is never shown.\n"         \
+    "Shows what a sandbox changes, as a unified diff: all of it, or what is at and below each PATH. What could mislead a\n"    \
+    "terminal is written out. `.git` is never shown.\n"                                                                        \
     "\n"                                                                                                                       \
     "  --stat                 how many lines changed in each file\n"                                                           \
     "  --name-only            the paths of the changed files\n"                                                                \
     "  --patch                exact bytes, as `git apply` takes them; to a file or a pipe\n"                                   \
     "\n"                                                                                                                       \
-    "Of a workspace, --stat and --name-only do not count as having looked: 'agentfense approve' takes what was shown.\n"
+    "--stat and --name-only do not count as having looked: 'agentfense approve' takes what was shown.\n"
+
+#define APPROVE_OPTIONS_HELP                                                                                                   \
+    "  -n, --dry-run          only tell what would be written\n"                                                               \
+    "  -f, --force            write in spite of conflicts, and changes that were not shown\n"                                  \
+    "  --acknowledge          also what runs later by itself: hooks, CI, editor tasks, links that lead out\n"                  \
+    "  --override-acceptance  also what the sandbox's rules of acceptance leave out\n"                                         \
+    "  --verify               with --dry-run: run the hooks all the same\n"                                                    \
+    "  --no-verify            do not run the project's hooks; administrators may\n"                                            \
+    "  --stop                 the sandbox may be stopped for this and started again, where its driver needs that\n"            \
+    "  -c, --commit           commit what was written, and nothing else that is staged\n"                                      \
+    "  -m, --message TEXT     the message of the commit\n"                                                                     \
+    "  --actor NAME           who approves; the audit has who really called, too\n"
 
 #define APPROVE_HELP                                                                                                           \
     "usage: agentfense approve SANDBOX [PATH...] [options]\n"                                                                  \
     "\n"                                                                                                                       \
-    "Writes what a sandbox of 'agentfense run', or a workspace, changes into its directory: all of it, or what is at and\n"    \
-    "below each PATH, or with -p the hunks that you choose. The rest stays in the sandbox. What was changed there meanwhile\n" \
-    "is merged; where that cannot be, nothing is written. 'agentfense undo' takes it back.\n"                                  \
+    "Writes what a sandbox changes into its directory: all that 'agentfense diff' has shown, or what is at and below each\n"   \
+    "PATH, or with -p the hunks that you choose. The rest stays in the sandbox. What was changed there meanwhile is merged;\n" \
+    "where that cannot be, nothing is written. 'agentfense undo' takes it back.\n"                                             \
     "\n"                                                                                                                       \
     "  -p, --patch            ask for each hunk\n"                                                                             \
-    "  -a, --all              all changes, also without having looked at a diff (workspaces want to be seen first)\n"          \
-    "  -n, --dry-run          only tell what would be written\n"                                                               \
-    "  -f, --force            write in spite of conflicts\n"                                                                   \
-    "  --acknowledge          also what runs later by itself: hooks, CI, editor tasks, links that lead out\n"                  \
-    "  --override-acceptance  workspaces: also what their rules of acceptance leave out\n"                                     \
-    "  --verify               workspaces, with --dry-run: run the hooks all the same\n"                                        \
-    "  --no-verify            do not run the project's hooks; of workspaces for administrators\n"                              \
-    "  --stop                 workspaces: it may be stopped for this and started again, where its driver needs that\n"         \
-    "  -c, --commit           workspaces: commit what was written, and nothing else that is staged\n"                          \
-    "  -m, --message TEXT     workspaces: the message of the commit\n"                                                         \
-    "  --actor NAME           workspaces: who says so; the audit has who really called, too\n"
+    "  -a, --all              all changes there are, also those that no diff has shown\n"                                      \
+    "  --rm                   remove the sandbox when nothing is left in it\n" APPROVE_OPTIONS_HELP
+
+#define APPLY_HELP                                                                                                             \
+    "usage: agentfense apply SANDBOX [PATH...] [options]\n"                                                                    \
+    "\n"                                                                                                                       \
+    "The same as 'agentfense approve --all --rm': writes all that a sandbox changes, or what is at and below each PATH, and\n" \
+    "removes the sandbox when nothing is left in it.\n"                                                                        \
+    "\n"                                                                                                                       \
+    "  --keep                 keep the sandbox\n" APPROVE_OPTIONS_HELP
 
 #define APPROVE_EXIT_HELP "\nExits with 1 when nothing was written because of conflicts, or of changes that nobody has seen.\n"
 
@@ -62,18 +72,18 @@
     "Takes an approval back: the directory gets what it had. The last one that was not undone, unless one is named. Where\n"   \
     "something was changed since, nothing is written.\n"                                                                       \
     "\n"                                                                                                                       \
-    "  -l, --list             list approvals, the oldest first (of 'agentfense run')\n"                                        \
+    "  -l, --list             list approvals, the newest first\n"                                                              \
     "  -n, --dry-run          only tell what would be written\n"                                                               \
-    "  --stop                 workspaces: it may be stopped for this and started again, where its driver needs that\n"
+    "  --stop                 the sandbox may be stopped for this and started again, where its driver needs that\n"            \
+    "  --actor NAME           who decides\n"
 
 #define DISCARD_HELP                                                                                                           \
-    "usage: agentfense discard NAME... [options]\n"                                                                            \
-    "       agentfense discard WORKSPACE PATH... [options]\n"                                                                  \
+    "usage: agentfense discard SANDBOX PATH... [options]\n"                                                                    \
+    "       agentfense discard SANDBOX --all [options]\n"                                                                      \
     "\n"                                                                                                                       \
-    "Removes sandboxes of 'agentfense run' with everything they changed. Of a workspace: takes the changes at and below "      \
-    "each\n"                                                                                                                   \
-    "PATH out of it; the agent sees the project's files there again.\n"                                                        \
+    "Gives up changes of a sandbox: those at and below each PATH, or all. The agent sees the project's files there again.\n"   \
+    "'agentfense rm' removes a sandbox with its changes.\n"                                                                    \
     "\n"                                                                                                                       \
-    "  --stop                 end what runs in a sandbox of 'agentfense run'; a workspace may be stopped for this and "        \
-    "started\n"                                                                                                                \
-    "                         again, where its driver needs that\n"
+    "  -a, --all              all changes\n"                                                                                   \
+    "  --stop                 the sandbox may be stopped for this and started again, where its driver needs that\n"            \
+    "  --actor NAME           who decides\n"

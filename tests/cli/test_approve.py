@@ -169,7 +169,7 @@ def test_a_diff_of_what_did_not_change_says_so(boxes):
 
 
 def test_discard_of_what_may_be_a_workspace_says_what_to_do(boxes):
-    assert "'agentfense reject w2'" in boxes("discard", "w2", check=125).stderr
+    assert "--all" in boxes("discard", "w2", check=2).stderr
 
 
 def test_a_yes_to_a_directory_is_none_to_what_is_in_it(boxes):

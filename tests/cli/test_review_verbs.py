@@ -476,7 +476,6 @@ def test_discard_removes_and_leaves_the_base(boxes):
     assert boxes.tree() == before and boxes.names() == ["three"]
     ran = boxes("discard", "gone", "three", check=125)
     assert "'gone'" in ran.stderr and boxes.names() == []
-    assert boxes.json("discard", "three", check=125) == {"discarded": []}
 
 
 def test_a_beginning_that_several_share_is_refused_with_their_names(boxes):

@@ -72,7 +72,7 @@ def test_a_bad_call_is_2_and_says_why(cli, words, text):
     ("exec", "SANDBOX", "exec [options] SANDBOX [--] COMMAND [ARGUMENT...]", "ps"),
     ("shell", "SANDBOX", "shell [options] SANDBOX", "ps"),
     ("kill", "SANDBOX", "kill [options] SANDBOX PROCESS", "ps"),
-    ("reject", "WORKSPACE", "reject [options] WORKSPACE...", "ps -w"),
+    ("reject", "SANDBOX", "reject [options] SANDBOX...", "ps"),
     ("provenance", "PATH", "provenance [options] PATH", None),
 ])
 def test_a_call_with_too_little_names_what_is_missing_and_how_to_call_it(cli, call, missing, usage, where):

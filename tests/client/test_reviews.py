@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 from on_terminal import on_terminal
-from place import CHANGE, NUMBERS, WAIT
+from place import CHANGE, NUMBERS, WAIT, sandbox_id
 
 
 def test_the_diff_in_all_its_forms(cli, changed, project, tmp_path):
@@ -17,7 +17,7 @@ def test_the_diff_in_all_its_forms(cli, changed, project, tmp_path):
     assert cli.run("diff", changed, "--name-only").out == "n.txt\nold.txt\nsrc/new.py\n"
     assert cli.run("diff", changed, "--stat").out.endswith(" 3 files changed, 3 insertions(+), 3 deletions(-)\n")
     told = cli.json("diff", changed)
-    assert [file["projectPath"] for file in told["files"]] == ["n.txt", "old.txt", "src/new.py"]
+    assert [file["path"] for file in told["files"]] == ["n.txt", "old.txt", "src/new.py"]
     assert told["diffHash"] and len(told["files"][0]["hunks"]) == 2
     copy = tmp_path / "copy"
     subprocess.run(["cp", "-a", project, copy], check=True)
@@ -47,8 +47,8 @@ def test_what_is_hostile_is_shown_escaped(cli, made):
 
 def test_approving_what_was_not_shown_is_refused(cli, changed, project):
     done = cli.run("approve", changed, code=1)
-    assert "n.txt" in done.err and f"agentfense diff {changed[:8]}" in done.err
-    assert cli.json("approve", changed, code=1)["details"]["reason"] == "DIFF_NOT_SERVED"
+    assert "n.txt" in done.err and f"agentfense diff {changed}" in done.err
+    assert cli.json("approve", changed, code=1)["refusal"]["reason"] == "DIFF_NOT_SERVED"
     assert (project / "n.txt").read_text() == NUMBERS
     cli.run("diff", changed)
     assert "would apply 3 files\n" in cli.run("approve", "-n", changed).out
@@ -61,14 +61,15 @@ def test_approving_what_was_not_shown_is_refused(cli, changed, project):
 def test_what_is_only_counted_was_not_shown(cli, changed, project):
     for words in (["--stat"], ["--name-only"], ["-q"]):
         cli.run("diff", changed, *words)
-        assert cli.json("approve", changed, code=1)["details"]["reason"] == "DIFF_NOT_SERVED"
+        assert cli.json("approve", changed, code=1)["refusal"]["reason"] == "DIFF_NOT_SERVED"
     assert "would apply 3 files" in cli.run("approve", "-n", "--all", changed).out
     for last in ("q\n", "\x04"):
         text, _ = on_terminal(cli, ["approve", "-p", changed], [last])
         assert "(1/4) Approve this hunk" in text
-        assert cli.json("approve", changed, code=1)["details"]["reason"] == "DIFF_NOT_SERVED"
-    cli.run("diff", changed, "--stat", "--json")
-    cli.run("approve", changed)
+        assert cli.json("approve", changed, code=1)["refusal"]["reason"] == "DIFF_NOT_SERVED"
+    for form in ("--stat", "--name-only"):
+        assert [file["path"] for file in cli.json("diff", changed, form)["files"]] == ["n.txt", "old.txt", "src/new.py"]
+        cli.run("approve", changed, code=1)
 
 
 def test_a_dry_run_says_what_it_would_do(cli, changed):
@@ -127,7 +128,7 @@ def test_many_files_come_at_once(cli, made, project):
 def test_all_is_what_there_is_now_and_files_leave_the_rest(cli, changed, project):
     cli.run("diff", changed)
     assert cli.run("approve", changed, "src").out == \
-        f"  applied: src/new.py\napplied 1 file; 2 files stay in the workspace\nto take it back: agentfense undo {changed[:8]}\n"
+        f"  applied: src/new.py\napplied 1 file; 2 files stay in the sandbox\nto take it back: agentfense undo {changed}\n"
     assert (project / "old.txt").exists()
     cli.run("exec", changed, "--", "echo more > more.txt")
     assert cli.json("approve", changed, "--all")["applied"] == 3
@@ -155,12 +156,81 @@ def test_without_an_answer_nothing_is_written(cli, changed, project, last):
 
 
 def test_discard_and_reject(cli, changed, project):
-    assert cli.run("discard", changed, "n.txt", "src").out == "discarded the changes of 2 files; 1 stay\n"
+    assert cli.run("discard", changed, "n.txt", "src").out == "discarded the changes of 2 files; 1 stays\n"
     assert cli.run("diff", changed, "--name-only").out == "old.txt\n"
     assert cli.run("exec", changed, "--", "sed -n 2p n.txt; ls src").out == "2\napp.py\n"
-    assert cli.say("reject", changed) == changed
+    assert cli.say("reject", changed) == sandbox_id(changed)
     assert cli.json("inspect", changed)["status"] == "rejected" and (project / "old.txt").exists()
     assert cli.run("approve", changed, "--all", code=1)
+
+
+def test_discard_of_nothing_in_particular_asks_what_is_meant(cli, changed, project):
+    told = cli.run("discard", changed, code=2).err
+    assert "paths" in told and "--all" in told and "agentfense rm" in told
+    assert "--all is all" in cli.run("discard", changed, "--all", "n.txt", code=2).err
+    assert cli.run("diff", changed, "--name-only").out == "n.txt\nold.txt\nsrc/new.py\n"
+    done = cli.run("discard", changed, "n.txt", "nothing/here")
+    assert "'nothing/here' has no changes" in done.err and done.out == "discarded the changes of 1 file; 2 stay\n"
+    assert cli.run("discard", changed, "--all").out == "discarded the changes of 2 files; 0 stay\n"
+    assert cli.run("diff", changed).out == "" and cli.run("exec", changed, "--", "cat old.txt").out == "old\n"
+
+
+def test_a_path_that_is_no_utf8_can_be_named(cli, made, project):
+    name = b"caf\xe9"
+    cli.run("exec", made, "--", "printf 'caf\\351' | xargs -0 touch; echo 1 > other")
+    cli.run("diff", made)
+    assert cli.run("discard", made, "other").out.endswith("1 stays\n")
+    subprocess.run([cli.program, "approve", made, name], env=cli.environment(), check=True, capture_output=True, timeout=WAIT)
+    assert os.listdir(os.fsencode(project)).count(name) == 1
+
+
+def test_apply_takes_all_and_removes_what_is_empty(cli, project):
+    first, second = (cli.say("create", "--scope", project, "--preset", "full-access", "--no-lock") for _ in range(2))
+    cli.run("exec", first, "--", "echo 1 > one; echo 2 > two")
+    assert "removed" not in cli.run("apply", first, "one").out and (project / "one").exists() and not (project / "two").exists()
+    assert cli.run("apply", "-n", first).out.startswith("  would apply: two\n")
+    assert cli.run("apply", first).out.endswith(f"removed sandbox {first}\n")
+    assert (project / "two").read_text() == "2\n" and first not in cli.say("ps", "-wq")
+    cli.run("exec", second, "--", "echo 3 > three")
+    assert "removed" not in cli.run("apply", "--keep", second).out and (project / "three").exists()
+    assert "--keep" in cli.run("approve", "--keep", second, code=2).err
+    cli.run("restore", second), cli.run("start", second)
+    cli.run("exec", second, "--", "echo 4 > four")
+    cli.run("approve", "--rm", second, code=1)
+    cli.run("diff", second)
+    assert "removed sandbox" in cli.run("approve", "--rm", second).out and (project / "four").exists()
+
+
+def test_approvals_are_listed_the_newest_first(cli, changed, project):
+    assert cli.json("undo", "--list", changed)["approvals"] == []
+    for path in ("src", "n.txt"):
+        cli.run("diff", changed, path)
+        cli.run("approve", changed, path)
+    cli.run("undo", changed)
+    undo, second, first = cli.json("undo", "--list", changed)["approvals"]
+    assert undo["undoes"] == second["id"] and second["undone"] and not first["undone"] and first["paths"] == 1
+    rows = cli.run("undo", "-l", changed).out.splitlines()
+    assert rows[0].split() == ["APPROVAL", "TIME", "PATHS", "NOTE"] and f"undoes {second['id']}" in rows[1]
+    assert f"would take back approval {first['id']}" in cli.run("undo", "-n", changed, first["id"]).out
+    (project / "src" / "new.py").write_text("mine\n")
+    assert "  stale: src/new.py\n" in cli.run("undo", changed, first["id"], code=1).err
+    assert cli.json("undo", changed, first["id"], code=1)["refusal"]["reason"] == "PROJECT_MOVED"
+
+
+def test_a_large_file_comes_whole_as_json(cli, made):
+    """In several messages: many lines, one of them longer than a message is."""
+    cli.run("exec", made, "--", "{ seq 200000; head -c 600000 /dev/zero | tr '\\0' x; echo; seq 3; } > large")
+    hunk, = cli.json("diff", made)["files"][0]["hunks"]
+    assert hunk["linesAdded"] == len(hunk["lines"]) == 200004
+    assert hunk["lines"][0] == "+1" and hunk["lines"][200000] == "+" + "x" * 600000 and hunk["lines"][-1] == "+3"
+    cli.run("approve", made)
+
+
+def test_what_stops_an_approval_is_told_of_every_file(cli, made):
+    cli.run("exec", made, "--", "for n in $(seq 300); do echo $n > a-file-with-a-name-that-is-rather-long-$n; done")
+    told = cli.json("approve", made, code=1)
+    assert len(told["files"]) == told["total"] == 300 and told["files"][0]["verdict"] == "VERDICT_UNSHOWN"
+    assert cli.run("approve", made, code=1).err.count("  unshown: ") == 300
 
 
 def test_what_would_stop_it_wants_consent(cli, project):
@@ -186,8 +256,8 @@ def test_conflicts_rebase_and_warnings(cli, made, project):
     done = cli.run("approve", made, "n.txt", code=1)
     assert "conflict: n.txt" in done.err
     assert "--acknowledge" in cli.run("approve", made, ".envrc", code=1).err
-    assert cli.json("rebase", made, "--strategy", "ours")["success"] is True
-    assert cli.json("conflicts", made)["conflictingFiles"] == []
+    assert cli.json("rebase", made, "--strategy", "ours")["conflicts"] == 0
+    assert cli.json("conflicts", made)["conflicts"] == 0
     assert cli.json("approve", made, "--all", "--acknowledge")["applied"] == 1
     assert (project / ".envrc").exists() and "TWO\n" in (project / "n.txt").read_text()
 
@@ -201,7 +271,7 @@ def test_commits_and_where_a_file_comes_from(cli, changed, project):
     git("add", "mine.txt")
     assert "-m is the message" in cli.run("approve", changed, "--all", "-m", "x", code=2).err
     cli.run("approve", changed, "--all")
-    assert cli.say("pending", "-q", "--project", project) == changed
+    assert cli.say("pending", "-q", "--project", project) == sandbox_id(changed)
     assert "would commit 3 files\n" in cli.run("commit", "-n", changed).out
     assert cli.run("commit", changed, "-m", "from the agent").out.startswith("committed 3 files: ")
     assert git("log", "-1", "--format=%s").strip() == "from the agent" and "mine.txt" in git("diff", "--cached", "--name-only")
@@ -242,7 +312,7 @@ def piped(cli, words, reader):
 
 def is_shown(cli, made):
     done = piped(cli, ["approve", made, "-n"], "cat")
-    assert done.returncode == 0 or (done.returncode == 1 and "look at them first" in done.stderr), done
+    assert done.returncode == 0 or (done.returncode == 1 and "shows them; or say --all" in done.stderr), done
     return done.returncode == 0
 
 
