@@ -82,12 +82,10 @@ static int take_behavior(const Sandbox__V1__CreateSandboxRequest *in, struct cre
 
 static int take_base(const Sandbox__V1__CreateSandboxRequest *in, struct creation_request *wanted, struct err *err)
 {
-    bool is_over_codebase = *in->codebase_id;
-
-    if (is_over_codebase == (*in->directory != '\0'))
-        return err_invalid(err, is_over_codebase
-                                    ? "codebase_id and directory cannot both be given: a sandbox is over one of them"
-                                    : "codebase_id is required, or directory: what the sandbox is over");
+    if (!*in->codebase_id && !*in->directory)
+        return request_need(in->codebase_id, "codebase_id", err); /* others' clients know this text */
+    if (*in->codebase_id && *in->directory)
+        return err_invalid(err, "codebase_id and directory cannot both be given: a sandbox is over one of them");
     if (*in->directory && *in->directory != '/')
         return err_invalid(err, "directory '%s' is no absolute path", in->directory);
     wanted->reserved = xalloc((in->n_reserved_paths + 1) * sizeof(*wanted->reserved));

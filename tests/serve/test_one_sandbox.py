@@ -247,7 +247,7 @@ def test_by_v1_as_well(shared, project):
 
 
 @pytest.mark.parametrize("fields, part", [
-    ({}, "codebase_id is required, or directory"),
+    ({}, "codebase_id is required"),
     ({"codebase_id": "CODEBASE", "directory": "PROJECT"}, "cannot both be given"),
     ({"codebase_id": "CODEBASE", "project_root": "PROJECT"}, "over a codebase or over a directory"),
     ({"codebase_id": "CODEBASE", "reserved_paths": ["src"]}, "over a codebase or over a directory"),
