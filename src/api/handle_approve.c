@@ -185,7 +185,7 @@ static bool is_refusal(const char *reason)
     return false;
 }
 
-static int approve(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_approve(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__ApproveRequest *in = message;
     autodone(wanted) struct wanted wanted = { 0 };
@@ -214,9 +214,4 @@ static int approve(const struct request *request, const void *message, ProtobufC
     }
     *ret = &out->base;
     return 0;
-}
-
-int handle_approve(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, approve, err);
 }

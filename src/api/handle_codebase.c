@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "service/codebases.h"
 
-static int create(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_create_codebase(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__CreateCodebaseRequest *in = message;
     autodone(codebase_entry) struct codebase_entry entry = { 0 };
@@ -20,12 +20,7 @@ static int create(const struct request *request, const void *message, ProtobufCM
     return r;
 }
 
-int handle_create_codebase(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, create, err);
-}
-
-static int get(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_get_codebase(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__GetCodebaseRequest *in = message;
     autodone(codebase_entry) struct codebase_entry entry = { 0 };
@@ -38,12 +33,7 @@ static int get(const struct request *request, const void *message, ProtobufCMess
     return r;
 }
 
-int handle_get_codebase(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, get, err);
-}
-
-static int list(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_list_codebases(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__ListCodebasesRequest *in = message;
     autodone(codebase_page) struct codebase_page page = { 0 };
@@ -62,12 +52,7 @@ static int list(const struct request *request, const void *message, ProtobufCMes
     return 0;
 }
 
-int handle_list_codebases(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, list, err);
-}
-
-static int delete (const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_delete_codebase(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__DeleteCodebaseRequest *in = message;
     int r = request_need(in->codebase_id, "codebase_id", err);
@@ -77,11 +62,6 @@ static int delete (const struct request *request, const void *message, ProtobufC
     if (r >= 0)
         *ret = make_empty();
     return r;
-}
-
-int handle_delete_codebase(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, delete, err);
 }
 
 /* ---- files ---- */
@@ -118,7 +98,7 @@ static int add_file(const struct codebase_reader *file, void *cookie)
     return 0;
 }
 
-static int list_files(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_list_files(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__ListFilesRequest *in = message;
     struct file_answer answer = { 0 };
@@ -144,12 +124,7 @@ static int list_files(const struct request *request, const void *message, Protob
     return 0;
 }
 
-int handle_list_files(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, list_files, err);
-}
-
-static int delete_file(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_delete_file(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__DeleteFileRequest *in = message;
     autodone(codebase_entry) struct codebase_entry entry = { 0 };
@@ -164,14 +139,9 @@ static int delete_file(const struct request *request, const void *message, Proto
     return r;
 }
 
-int handle_delete_file(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, delete_file, err);
-}
-
 /* ---- versions ---- */
 
-static int list_versions(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_list_versions(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__ListVersionsRequest *in = message;
     autodone(version_page) struct version_page page = { 0 };
@@ -192,12 +162,7 @@ static int list_versions(const struct request *request, const void *message, Pro
     return 0;
 }
 
-int handle_list_versions(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, list_versions, err);
-}
-
-static int restore(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_restore_version(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__RestoreVersionRequest *in = message;
     autodone(version_entry) struct version_entry entry = { 0 };
@@ -211,9 +176,4 @@ static int restore(const struct request *request, const void *message, ProtobufC
     if (r >= 0)
         *ret = &make_version(&entry)->base;
     return r;
-}
-
-int handle_restore_version(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, restore, err);
 }

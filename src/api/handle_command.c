@@ -142,24 +142,14 @@ static int run(const struct request *request, const void *message, take_fn take,
     return r;
 }
 
-static int exec(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_exec(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     return run(request, message, take_command, ret, err);
 }
 
-int handle_exec(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, exec, err);
-}
-
-static int session_exec(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_session_exec(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     return run(request, message, take_session_command, ret, err);
-}
-
-int handle_session_exec(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, session_exec, err);
 }
 
 /* ---- as it comes ---- */
@@ -205,24 +195,14 @@ static int stream(const struct request *request, const void *message, take_fn ta
     return r;
 }
 
-static int exec_stream(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_exec_stream(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     (void) ret;
     return stream(request, message, take_command, err);
 }
 
-int handle_exec_stream(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, exec_stream, err);
-}
-
-static int session_exec_stream(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_session_exec_stream(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     (void) ret;
     return stream(request, message, take_session_command, err);
-}
-
-int handle_session_exec_stream(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, session_exec_stream, err);
 }

@@ -31,7 +31,7 @@ static Sandbox__V1__ReviewComment *make_comment(const struct review_comments *co
     return out;
 }
 
-static int add_review_comment(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_add_review_comment(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__AddReviewCommentRequest *in = message;
     const struct review_comment_request wanted = { .path = in->path,
@@ -54,11 +54,6 @@ static int add_review_comment(const struct request *request, const void *message
     return r;
 }
 
-int handle_add_review_comment(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, add_review_comment, err);
-}
-
 /* `path` is clean, without a leading slash; "" is everything. */
 static bool path_is_at_or_beneath(const char *path, const char *file)
 {
@@ -76,7 +71,7 @@ static bool comment_is_at(const char *wanted, const struct review_comments *comm
 }
 
 /* A token is the id of the last of its page. */
-static int list_review_comments(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_list_review_comments(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__ListReviewCommentsRequest *in = message;
     autodone(review_comments) struct review_comments comments = { .prefix = NULL };
@@ -120,12 +115,7 @@ static int list_review_comments(const struct request *request, const void *messa
     return err_invalid(err, "page_token is not of this list");
 }
 
-int handle_list_review_comments(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, list_review_comments, err);
-}
-
-static int resolve_review_comment(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_resolve_review_comment(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__ResolveReviewCommentRequest *in = message;
     autodone(review_comments) struct review_comments comments = { .prefix = NULL };
@@ -142,12 +132,7 @@ static int resolve_review_comment(const struct request *request, const void *mes
     return r;
 }
 
-int handle_resolve_review_comment(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, resolve_review_comment, err);
-}
-
-static int delete_review_comment(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_delete_review_comment(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__DeleteReviewCommentRequest *in = message;
     char id[SANDBOX_ID_MAX];
@@ -160,9 +145,4 @@ static int delete_review_comment(const struct request *request, const void *mess
     if (r == 0)
         *ret = make_empty();
     return r;
-}
-
-int handle_delete_review_comment(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, delete_review_comment, err);
 }

@@ -40,7 +40,7 @@ static size_t find_group(const struct applied_group *groups, size_t count, const
     return 0;
 }
 
-static int list_pending(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_list_pending(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__ListPendingRequest *in = message;
     autodone(applied_change_rows) struct applied_change_rows rows = { 0 };
@@ -71,11 +71,6 @@ static int list_pending(const struct request *request, const void *message, Prot
     out->total_changes = total;
     *ret = &out->base;
     return 0;
-}
-
-int handle_list_pending(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, list_pending, err);
 }
 
 /* ---- provenance ---- */
@@ -117,7 +112,7 @@ static int take_offset(const char *token, int64_t total, size_t *ret, struct err
     return 0;
 }
 
-static int list_provenance(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_list_provenance(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__ListProvenanceRequest *in = message;
     autodone(applied_change_rows) struct applied_change_rows rows = { 0 }, none = { 0 };
@@ -148,11 +143,6 @@ static int list_provenance(const struct request *request, const void *message, P
         out->next_page_token = xprintf("%lld", (long long) (total - (int64_t) (offset + rows.count)));
     *ret = &out->base;
     return 0;
-}
-
-int handle_list_provenance(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, list_provenance, err);
 }
 
 /* ---- commits ---- */
@@ -266,7 +256,7 @@ static void add_groups(Sandbox__V1__PreviewCommitResponse *out, const struct rev
     }
 }
 
-static int preview_commit(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_preview_commit(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__PreviewCommitRequest *in = message;
     autodone(review_commit_plan) struct review_commit_plan plan = { 0 };
@@ -291,12 +281,7 @@ static int preview_commit(const struct request *request, const void *message, Pr
     return 0;
 }
 
-int handle_preview_commit(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, preview_commit, err);
-}
-
-static int commit_changes(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_commit_changes(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__CommitChangesRequest *in = message;
     autodone(review_commit_plan) struct review_commit_plan plan = { 0 };
@@ -319,9 +304,4 @@ static int commit_changes(const struct request *request, const void *message, Pr
     out->files = (int64_t) count;
     *ret = &out->base;
     return 0;
-}
-
-int handle_commit_changes(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, commit_changes, err);
 }

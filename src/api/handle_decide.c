@@ -19,7 +19,7 @@ static int take_version(int64_t given, struct err *err)
     return given < 0 ? err_invalid(err, "expected_version must not be negative") : 0;
 }
 
-static int reject(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_reject(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__RejectRequest *in = message;
     autodone(sandbox_row) struct sandbox_row row = { 0 };
@@ -35,14 +35,9 @@ static int reject(const struct request *request, const void *message, ProtobufCM
     return r;
 }
 
-int handle_reject(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, reject, err);
-}
-
 /* ---- discard ---- */
 
-static int discard(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_discard(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__DiscardRequest *in = message;
     const struct review_decision decision = { .actor = in->actor, .version = in->expected_version, .may_stop = in->allow_stop };
@@ -71,11 +66,6 @@ static int discard(const struct request *request, const void *message, ProtobufC
     out->unknown = make_texts(discarded.unknown, out->n_unknown);
     *ret = &out->base;
     return 0;
-}
-
-int handle_discard(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, discard, err);
 }
 
 /* ---- undo ---- */
@@ -109,7 +99,7 @@ static int refuse_undo(const struct request *request, const char *id, const stru
                           "PROJECT_MOVED");
 }
 
-static int undo_approval(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_undo_approval(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__UndoApprovalRequest *in = message;
     const struct review_decision decision = { .actor = in->actor, .version = in->expected_version, .may_stop = in->allow_stop };
@@ -137,13 +127,8 @@ static int undo_approval(const struct request *request, const void *message, Pro
     return 0;
 }
 
-int handle_undo_approval(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, undo_approval, err);
-}
-
 /* The newest first; a token is the id of the last of its page. */
-static int list_approvals(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_list_approvals(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__ListApprovalsRequest *in = message;
     autofree struct undo_entry *entries = NULL;
@@ -177,11 +162,6 @@ static int list_approvals(const struct request *request, const void *message, Pr
         out->next_page_token = xdup(entries[at].id);
     *ret = &out->base;
     return 0;
-}
-
-int handle_list_approvals(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, list_approvals, err);
 }
 
 /* ---- the project meanwhile ---- */
@@ -220,7 +200,7 @@ static void add_compared(Sandbox__V1__GetConflictsResponse *out, const struct re
     }
 }
 
-static int get_conflicts(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_get_conflicts(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__GetConflictsRequest *in = message;
     autodone(review_conflict_report) struct review_conflict_report found = REVIEW_CONFLICT_REPORT_NONE;
@@ -246,11 +226,6 @@ static int get_conflicts(const struct request *request, const void *message, Pro
     out->checked_at = make_timestamp(clock_wall_ns());
     *ret = &out->base;
     return 0;
-}
-
-int handle_get_conflicts(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, get_conflicts, err);
 }
 
 static void add_rebased(Sandbox__V1__RebaseResponse *out, const struct review_rebased *rebased)
@@ -280,7 +255,7 @@ static void add_rebased(Sandbox__V1__RebaseResponse *out, const struct review_re
     }
 }
 
-static int rebase(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_rebase(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__RebaseRequest *in = message;
     const struct review_decision decision = { .actor = in->actor, .version = in->expected_version, .may_stop = in->allow_stop };
@@ -310,14 +285,9 @@ static int rebase(const struct request *request, const void *message, ProtobufCM
     return 0;
 }
 
-int handle_rebase(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, rebase, err);
-}
-
 /* ---- the end of the work, and back ---- */
 
-static int finish(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_finish_sandbox(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     static const enum behavior_event events[] = { BEHAVIOR_RUN_COMPLETED, BEHAVIOR_RUN_COMPLETED, BEHAVIOR_RUN_FAILED,
                                                   BEHAVIOR_RUN_CANCELLED };
@@ -349,12 +319,7 @@ static int finish(const struct request *request, const void *message, ProtobufCM
     return 0;
 }
 
-int handle_finish_sandbox(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, finish, err);
-}
-
-static int restore(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_restore_sandbox(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__RestoreSandboxRequest *in = message;
     autodone(sandbox_row) struct sandbox_row row = { 0 };
@@ -370,9 +335,4 @@ static int restore(const struct request *request, const void *message, ProtobufC
         return tell_reserved(request, r, &conflicts);
     *ret = &make_sandbox_of_row(request->service, &row)->base;
     return 0;
-}
-
-int handle_restore_sandbox(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, restore, err);
 }

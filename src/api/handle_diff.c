@@ -183,7 +183,7 @@ static int add_page(Sandbox__V1__Diff *out, const struct review_diff *diff, cons
     return 0;
 }
 
-static int get_diff(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_get_diff(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__GetDiffRequest *in = message;
     autodone(review_diff) struct review_diff diff = REVIEW_DIFF_NONE;
@@ -218,11 +218,6 @@ static int get_diff(const struct request *request, const void *message, Protobuf
         *ret = NULL;
     }
     return r;
-}
-
-int handle_get_diff(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, get_diff, err);
 }
 
 /* ---- as a stream ---- */
@@ -363,7 +358,7 @@ static int send_diff(struct call *call, const struct review_diff *diff, size_t c
     return r;
 }
 
-static int stream_diff(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_stream_diff(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__StreamDiffRequest *in = message;
     autodone(review_diff) struct review_diff diff = REVIEW_DIFF_NONE;
@@ -388,11 +383,6 @@ static int stream_diff(const struct request *request, const void *message, Proto
         r = has_hunks(in->view) ? stream_file(request->call, &diff, change, err) : send_brief(request->call, &diff, change);
     }
     return r;
-}
-
-int handle_stream_diff(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, stream_diff, err);
 }
 
 /* ---- as text ---- */
@@ -461,7 +451,7 @@ static int send_left_out(const struct patch_stream *stream)
     return send_bytes(stream, line, (size_t) snprintf(line, sizeof(line), "0 deep %zu\n", count));
 }
 
-static int download_patch(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_download_patch(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__DownloadPatchRequest *in = message;
     autodone(review_diff) struct review_diff diff = REVIEW_DIFF_NONE;
@@ -485,14 +475,9 @@ static int download_patch(const struct request *request, const void *message, Pr
     return r < 0 ? r : send_left_out(&stream);
 }
 
-int handle_download_patch(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, download_patch, err);
-}
-
 /* ---- what was shown ---- */
 
-static int mark_shown(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_mark_diff_shown(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__MarkDiffShownRequest *in = message;
     char id[SANDBOX_ID_MAX];
@@ -516,9 +501,4 @@ static int mark_shown(const struct request *request, const void *message, Protob
     out->shown = (int32_t) count;
     *ret = &out->base;
     return 0;
-}
-
-int handle_mark_diff_shown(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, mark_shown, err);
 }

@@ -8,7 +8,7 @@
 #include "service/events.h"
 #include "service/sandboxes.h"
 
-static int list_events(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_list_events(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__ListEventsRequest *in = message;
     autodone(event_page) struct event_page page = { 0 };
@@ -40,9 +40,4 @@ static int list_events(const struct request *request, const void *message, Proto
     out->next_page_token = xdup(page.next_token);
     *ret = &out->base;
     return 0;
-}
-
-int handle_list_events(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, list_events, err);
 }

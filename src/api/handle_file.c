@@ -72,7 +72,7 @@ static int answer_stat(const struct request *request, const char *id, const char
     return 0;
 }
 
-static int stat_file(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_stat_file(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__StatFileRequest *in = message;
     char id[SANDBOX_ID_MAX];
@@ -81,14 +81,9 @@ static int stat_file(const struct request *request, const void *message, Protobu
     return r < 0 ? r : answer_stat(request, id, in->path, ret, err);
 }
 
-int handle_stat_file(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, stat_file, err);
-}
-
 /* ---- listing ---- */
 
-static int list_directory(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_list_directory(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__ListDirectoryRequest *in = message;
     autodone(sandbox_file_list) struct sandbox_file_list list = { 0 };
@@ -123,11 +118,6 @@ static int list_directory(const struct request *request, const void *message, Pr
         out->next_page_token = make_page_token(list.items[out->n_files - 1].name);
     *ret = &out->base;
     return 0;
-}
-
-int handle_list_directory(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, list_directory, err);
 }
 
 /* ---- reading ---- */
@@ -177,7 +167,7 @@ static int send_bytes(const void *bytes, size_t len, void *cookie)
     return r;
 }
 
-static int read_file(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_read_file(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__ReadFileRequest *in = message;
     struct reading reading = { request->call, in->path, err };
@@ -192,11 +182,6 @@ static int read_file(const struct request *request, const void *message, Protobu
     return r < 0 ? r
                  : sandbox_file_read_part(request->service, &request->caller, id, in->path, (uint64_t) in->offset,
                                           (uint64_t) in->length, send_stat, send_bytes, &reading, err);
-}
-
-int handle_read_file(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, read_file, err);
 }
 
 /* ---- writing ---- */
@@ -327,7 +312,7 @@ int handle_write_file(struct call *call, void *cookie, struct err *err)
 
 /* ---- names ---- */
 
-static int make_directory(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_make_directory(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__MakeDirectoryRequest *in = message;
     char id[SANDBOX_ID_MAX];
@@ -340,12 +325,7 @@ static int make_directory(const struct request *request, const void *message, Pr
     return r < 0 ? r : answer_stat(request, id, in->path, ret, err);
 }
 
-int handle_make_directory(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, make_directory, err);
-}
-
-static int remove_file(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_remove_file(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__RemoveFileRequest *in = message;
     char id[SANDBOX_ID_MAX];
@@ -362,12 +342,7 @@ static int remove_file(const struct request *request, const void *message, Proto
     return r;
 }
 
-int handle_remove_file(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, remove_file, err);
-}
-
-static int rename_file(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_rename_file(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__RenameFileRequest *in = message;
     char id[SANDBOX_ID_MAX];
@@ -380,11 +355,6 @@ static int rename_file(const struct request *request, const void *message, Proto
     if (r == 0)
         r = sandbox_file_rename(request->service, &request->caller, id, in->path, in->new_path, in->replace, err);
     return r < 0 ? r : answer_stat(request, id, in->new_path, ret, err);
-}
-
-int handle_rename_file(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, rename_file, err);
 }
 
 /* ---- search ---- */
@@ -453,7 +423,7 @@ static Sandbox__V1__SearchMatch *make_match(const struct file_search_match *matc
     return out;
 }
 
-static int search_files(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_search_files(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__SearchFilesRequest *in = message;
     autodone(file_search_result) struct file_search_result found = { 0 };
@@ -477,9 +447,4 @@ static int search_files(const struct request *request, const void *message, Prot
     out->files_skipped = (int64_t) found.skipped;
     *ret = &out->base;
     return 0;
-}
-
-int handle_search_files(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, search_files, err);
 }

@@ -17,7 +17,7 @@
 #define FOLLOW_MS 100 /* between two looks at a log that somebody follows */
 #define FOLLOW_BYTES 65536
 
-static int start_process(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_start_process(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__StartProcessRequest *in = message;
     autodone(process_spec) struct process_spec spec = { 0 };
@@ -32,11 +32,6 @@ static int start_process(const struct request *request, const void *message, Pro
     if (r == 0)
         *ret = &make_process(id, &info)->base;
     return r;
-}
-
-int handle_start_process(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, start_process, err);
 }
 
 /* ---- finding ---- */
@@ -61,7 +56,7 @@ static int find_start(const struct process_info_list *list, const char *token, s
     return err_invalid(err, "page_token is not of this list");
 }
 
-static int list_processes(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_list_processes(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__ListProcessesRequest *in = message;
     autodone(process_info_list) struct process_info_list list = { 0 };
@@ -91,11 +86,6 @@ static int list_processes(const struct request *request, const void *message, Pr
     return 0;
 }
 
-int handle_list_processes(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, list_processes, err);
-}
-
 static int answer_process(const struct request *request, const char *id, const char *which, ProtobufCMessage **ret,
                           struct err *err)
 {
@@ -115,18 +105,13 @@ static int find_process(const struct request *request, const char *sandbox_id, c
     return r < 0 ? r : request_need(process_id, "process_id", err);
 }
 
-static int get_process(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_get_process(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__GetProcessRequest *in = message;
     char id[SANDBOX_ID_MAX];
     int r = find_process(request, in->sandbox_id, in->process_id, id, err);
 
     return r < 0 ? r : answer_process(request, id, in->process_id, ret, err);
-}
-
-int handle_get_process(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, get_process, err);
 }
 
 /* ---- killing ---- */
@@ -142,7 +127,7 @@ static int take_grace(const Google__Protobuf__Duration *grace, uint32_t *ret_ms,
     return r;
 }
 
-static int kill_process(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_kill_process(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__KillProcessRequest *in = message;
     char id[SANDBOX_ID_MAX];
@@ -156,11 +141,6 @@ static int kill_process(const struct request *request, const void *message, Prot
     return r < 0 ? r : answer_process(request, id, in->process_id, ret, err);
 }
 
-int handle_kill_process(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, kill_process, err);
-}
-
 static void add_failures(Sandbox__V1__KillAllProcessesResponse *out, const struct buf *lines)
 {
     size_t cap = 0;
@@ -172,7 +152,7 @@ static void add_failures(Sandbox__V1__KillAllProcessesResponse *out, const struc
     }
 }
 
-static int kill_all_processes(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_kill_all_processes(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__KillAllProcessesRequest *in = message;
     autodone(buf) struct buf failures = BUF_EMPTY;
@@ -195,11 +175,6 @@ static int kill_all_processes(const struct request *request, const void *message
     return 0;
 }
 
-int handle_kill_all_processes(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, kill_all_processes, err);
-}
-
 /* ---- logs ---- */
 
 static int find_offset(struct sandbox_log *log, int64_t offset, int32_t tail_lines, uint64_t *ret, struct err *err)
@@ -214,7 +189,7 @@ static int find_offset(struct sandbox_log *log, int64_t offset, int32_t tail_lin
     return 0;
 }
 
-static int read_process_log(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_read_process_log(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__ReadProcessLogRequest *in = message;
     autodone(sandbox_log) struct sandbox_log log = SANDBOX_LOG_NONE;
@@ -244,11 +219,6 @@ static int read_process_log(const struct request *request, const void *message, 
     out->data.data = content.len ? (uint8_t *) buf_dup_take(&content) : NULL;
     *ret = &out->base;
     return 0;
-}
-
-int handle_read_process_log(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, read_process_log, err);
 }
 
 /* All that there is now. Moves `at` on. */
@@ -286,7 +256,7 @@ static int send_end(struct call *call, const char *sandbox_id, const struct sand
     return r;
 }
 
-static int follow_process_log(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_follow_process_log(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__FollowProcessLogRequest *in = message;
     autodone(sandbox_log) struct sandbox_log log = SANDBOX_LOG_NONE;
@@ -311,9 +281,4 @@ static int follow_process_log(const struct request *request, const void *message
             r = -ECANCELED;
     }
     return r < 0 ? r : send_end(request->call, id, &log, at);
-}
-
-int handle_follow_process_log(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, follow_process_log, err);
 }

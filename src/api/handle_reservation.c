@@ -27,7 +27,7 @@ static Sandbox__V1__Reservation *make_reservation(const struct reservation *from
 }
 
 /* By path; a token is the path of the last of its page, and no two reservations have the same. */
-static int list_reservations(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_list_reservations(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__ListReservationsRequest *in = message;
     autodone(reservation_list) struct reservation_list list = { 0 };
@@ -52,11 +52,6 @@ static int list_reservations(const struct request *request, const void *message,
     return 0;
 }
 
-int handle_list_reservations(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, list_reservations, err);
-}
-
 /* A refusal is the answer, unless it is a failure of ours. */
 static bool reservation_is_refused(const struct err *err)
 {
@@ -64,7 +59,7 @@ static bool reservation_is_refused(const struct err *err)
            err->code == ERR_NOT_FOUND;
 }
 
-static int check_reservation(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_check_reservation(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__CheckReservationRequest *in = message;
     autodone(reservation_check) struct reservation_check check = RESERVATION_CHECK_NONE;
@@ -105,9 +100,4 @@ static int check_reservation(const struct request *request, const void *message,
         out->conflicts[out->n_conflicts++] = make_reserved(request, &conflicts->items[i]);
     *ret = &out->base;
     return 0;
-}
-
-int handle_check_reservation(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, check_reservation, err);
 }

@@ -114,7 +114,7 @@ static int take_sandbox_count(int32_t given, size_t *ret, struct err *err)
     return 0;
 }
 
-static int collect(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_collect(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__CollectRequest *in = message;
     struct sandbox_gc gc = sandboxes_gc_default(request->service);
@@ -137,17 +137,12 @@ static int collect(const struct request *request, const void *message, ProtobufC
     return r;
 }
 
-int handle_collect(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, collect, err);
-}
-
 static Google__Protobuf__Duration *make_span(int64_t ns)
 {
     return ns < 0 ? NULL : make_duration(ns);
 }
 
-static int get_retention(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_get_retention(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     struct sandbox_gc gc = sandboxes_gc_default(request->service);
     struct sandbox_windows windows = sandboxes_windows(request->service);
@@ -170,11 +165,6 @@ static int get_retention(const struct request *request, const void *message, Pro
     return 0;
 }
 
-int handle_get_retention(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, get_retention, err);
-}
-
 static Sandbox__V1__SandboxDiskUse *make_disk_use(const struct sandbox_disk_use *use)
 {
     Sandbox__V1__SandboxDiskUse *out = xnew(Sandbox__V1__SandboxDiskUse);
@@ -194,7 +184,7 @@ static Sandbox__V1__SandboxDiskUse *make_disk_use(const struct sandbox_disk_use 
     return out;
 }
 
-static int get_disk_use(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_get_disk_use(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__GetDiskUseRequest *in = message;
     autodone(sandbox_disk_use_list) struct sandbox_disk_use_list list = { 0 };
@@ -224,9 +214,4 @@ static int get_disk_use(const struct request *request, const void *message, Prot
     }
     *ret = &out->base;
     return 0;
-}
-
-int handle_get_disk_use(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, get_disk_use, err);
 }

@@ -16,7 +16,7 @@
 
 _Static_assert((int) SANDBOX__V1__LINT_SEVERITY__LINT_SEVERITY_ERROR == LINT_ERROR + 1, "severities");
 
-static int update(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_update_permissions(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__UpdatePermissionsRequest *in = message;
     autodone(rule_list) struct rule_list rules = RULE_LIST_EMPTY;
@@ -30,11 +30,6 @@ static int update(const struct request *request, const void *message, ProtobufCM
     if (r >= 0)
         *ret = &make_sandbox(request->service, &info)->base;
     return r;
-}
-
-int handle_update_permissions(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, update, err);
 }
 
 static char *reason_of(const struct rule_list *rules, const struct explained_rule *other)
@@ -66,7 +61,7 @@ static Sandbox__V1__ExplainPermissionResponse *make_explanation(struct ruleset *
     return out;
 }
 
-static int explain(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_explain_permission(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__ExplainPermissionRequest *in = message;
     autoptr(ruleset) rules = NULL;
@@ -81,11 +76,6 @@ static int explain(const struct request *request, const void *message, ProtobufC
     if (r == 0 && explanation)
         *ret = &make_explanation(rules, explanation)->base;
     return r;
-}
-
-int handle_explain_permission(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, explain, err);
 }
 
 /* ---- changing some ---- */
@@ -104,7 +94,7 @@ static int edit(const struct request *request, const char *given, const struct r
     return r;
 }
 
-static int add_rules(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_add_permission_rules(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__AddPermissionRulesRequest *in = message;
     autodone(rule_list) struct rule_list rules = RULE_LIST_EMPTY;
@@ -115,12 +105,7 @@ static int add_rules(const struct request *request, const void *message, Protobu
     return r < 0 ? r : edit(request, in->sandbox_id, &wanted, ret, err);
 }
 
-int handle_add_permission_rules(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, add_rules, err);
-}
-
-static int remove_rules(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_remove_permission_rules(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     static const struct rule_list none = RULE_LIST_EMPTY;
     const Sandbox__V1__RemovePermissionRulesRequest *in = message;
@@ -131,11 +116,6 @@ static int remove_rules(const struct request *request, const void *message, Prot
     if (in->n_patterns == 0 || in->n_patterns > NAMES_MAX)
         return err_invalid(err, "patterns must name between 1 and %d patterns", NAMES_MAX);
     return edit(request, in->sandbox_id, &wanted, ret, err);
-}
-
-int handle_remove_permission_rules(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, remove_rules, err);
 }
 
 /* ---- what they would mean ---- */
@@ -211,7 +191,7 @@ static int take_edit(const Sandbox__V1__PreviewPermissionsRequest *in, struct wa
     return take_rules(replaces ? in->permissions : in->add, replaces ? in->n_permissions : in->n_add, &ret->rules, err);
 }
 
-static int preview_permissions(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_preview_permissions(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__PreviewPermissionsRequest *in = message;
     struct wanted_edit wanted = { .rules = RULE_LIST_EMPTY };
@@ -238,11 +218,6 @@ static int preview_permissions(const struct request *request, const void *messag
     return r;
 }
 
-int handle_preview_permissions(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, preview_permissions, err);
-}
-
 static int open_base(const struct request *request, const Sandbox__V1__LintPermissionsRequest *in, struct rule_base *ret,
                      struct err *err)
 {
@@ -259,7 +234,7 @@ static int open_base(const struct request *request, const Sandbox__V1__LintPermi
     return r < 0 ? r : rule_base_open(request->service, &request->caller, id, ret, err);
 }
 
-static int lint_permissions(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_lint_permissions(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__LintPermissionsRequest *in = message;
     autodone(rule_list) struct rule_list rules = RULE_LIST_EMPTY;
@@ -282,9 +257,4 @@ static int lint_permissions(const struct request *request, const void *message, 
     out->incomplete = preview.is_incomplete;
     *ret = &out->base;
     return 0;
-}
-
-int handle_lint_permissions(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, lint_permissions, err);
 }

@@ -169,7 +169,7 @@ static Sandbox__V1__Sandbox *make_creation(struct service *service, const struct
     return message;
 }
 
-static int create(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_create_sandbox(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     autodone(creation_request) struct creation_request wanted = { 0 };
     autodone(sandbox_creation) struct sandbox_creation made = { 0 };
@@ -183,12 +183,7 @@ static int create(const struct request *request, const void *message, ProtobufCM
     return 0;
 }
 
-int handle_create_sandbox(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, create, err);
-}
-
-static int get(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_get_sandbox(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__GetSandboxRequest *in = message;
     autodone(sandbox_info) struct sandbox_info info = { 0 };
@@ -201,17 +196,12 @@ static int get(const struct request *request, const void *message, ProtobufCMess
     return r;
 }
 
-int handle_get_sandbox(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, get, err);
-}
-
 /* In this API whoever starts a sandbox that was approved or rejected goes on with it. */
 #define STARTABLE                                                                                                              \
     (SANDBOX_STATE_BIT(SANDBOX_STATE_STOPPED) | SANDBOX_STATE_BIT(SANDBOX_STATE_APPROVED) |                                    \
      SANDBOX_STATE_BIT(SANDBOX_STATE_REJECTED))
 
-static int start(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_start_sandbox(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__StartSandboxRequest *in = message;
     autodone(sandbox_row) struct sandbox_row row = { 0 };
@@ -225,12 +215,7 @@ static int start(const struct request *request, const void *message, ProtobufCMe
     return r;
 }
 
-int handle_start_sandbox(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, start, err);
-}
-
-static int stop(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_stop_sandbox(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__StopSandboxRequest *in = message;
     autodone(sandbox_row) struct sandbox_row row = { 0 };
@@ -244,12 +229,7 @@ static int stop(const struct request *request, const void *message, ProtobufCMes
     return r;
 }
 
-int handle_stop_sandbox(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, stop, err);
-}
-
-static int destroy(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_destroy_sandbox(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__DestroySandboxRequest *in = message;
     int r = request_need(in->sandbox_id, "sandbox_id", err);
@@ -262,17 +242,12 @@ static int destroy(const struct request *request, const void *message, ProtobufC
     return r;
 }
 
-int handle_destroy_sandbox(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, destroy, err);
-}
-
 static const char *text_or_null(const char *text)
 {
     return *text ? text : NULL;
 }
 
-static int list(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_list_sandboxes(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__ListSandboxesRequest *in = message;
     autodone(sandbox_rows) struct sandbox_rows rows = { 0 };
@@ -314,9 +289,4 @@ static int list(const struct request *request, const void *message, ProtobufCMes
     out->next_page_token = make_string(rows.next_token);
     *ret = &out->base;
     return 0;
-}
-
-int handle_list_sandboxes(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, list, err);
 }

@@ -73,7 +73,7 @@ static void server_add_processes(const char *id, size_t tracked, size_t running,
     out->running_processes += (int64_t) running;
 }
 
-static int get_server_status(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_get_server_status(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     Sandbox__V1__ServerStatus *out = xnew(Sandbox__V1__ServerStatus);
     struct sandbox_totals *totals = sandboxes_totals(request->service);
@@ -98,11 +98,6 @@ static int get_server_status(const struct request *request, const void *message,
     }
     *ret = &out->base;
     return 0;
-}
-
-int handle_get_server_status(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, get_server_status, err);
 }
 
 /* ---- drivers ---- */
@@ -134,7 +129,7 @@ static ProtobufCMessage *make_drivers(struct service *service)
     return &out->base;
 }
 
-static int list_drivers(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_list_drivers(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     (void) message;
     (void) err;
@@ -142,12 +137,7 @@ static int list_drivers(const struct request *request, const void *message, Prot
     return 0;
 }
 
-int handle_list_drivers(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, list_drivers, err);
-}
-
-static int select_driver(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_select_driver(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__SelectDriverRequest *in = message;
     int r = request_need(in->driver, "driver", err);
@@ -157,11 +147,6 @@ static int select_driver(const struct request *request, const void *message, Pro
     if (r == 0)
         *ret = make_drivers(request->service);
     return r;
-}
-
-int handle_select_driver(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, select_driver, err);
 }
 
 /* ---- limits of commands ---- */
@@ -190,7 +175,7 @@ static ProtobufCMessage *make_execution_config(const struct execution_config *co
     return &out->base;
 }
 
-static int get_execution_config(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_get_execution_config(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     autodone(execution_config) struct execution_config config = { 0 };
     int r = execution_config_get(request->service, &config, err);
@@ -199,11 +184,6 @@ static int get_execution_config(const struct request *request, const void *messa
     if (r == 0)
         *ret = make_execution_config(&config);
     return r;
-}
-
-int handle_get_execution_config(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, get_execution_config, err);
 }
 
 static int take_command_limits(const Sandbox__V1__CommandLimits *in, const char *name, struct execution_limits *ret,
@@ -217,7 +197,7 @@ static int take_command_limits(const Sandbox__V1__CommandLimits *in, const char 
     return 0;
 }
 
-static int set_execution_config(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_set_execution_config(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__SetExecutionConfigRequest *in = message;
     autodone(execution_config) struct execution_config config = { 0 };
@@ -234,11 +214,6 @@ static int set_execution_config(const struct request *request, const void *messa
     if (r == 0)
         *ret = make_execution_config(&config);
     return r;
-}
-
-int handle_set_execution_config(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, set_execution_config, err);
 }
 
 /* ---- profiles ---- */
@@ -283,7 +258,7 @@ static Sandbox__V1__Profile *make_profile(const struct profile *profile)
     return out;
 }
 
-static int list_profiles(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_list_profiles(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     autodone(profile_list) struct profile_list list = { 0 };
     int r = profiles_list(request->service, &list, err);
@@ -300,12 +275,7 @@ static int list_profiles(const struct request *request, const void *message, Pro
     return 0;
 }
 
-int handle_list_profiles(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, list_profiles, err);
-}
-
-static int get_profile(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_get_profile(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__GetProfileRequest *in = message;
     autodone(profile) struct profile profile = { 0 };
@@ -318,12 +288,7 @@ static int get_profile(const struct request *request, const void *message, Proto
     return r;
 }
 
-int handle_get_profile(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, get_profile, err);
-}
-
-static int put_profile(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_put_profile(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__PutProfileRequest *in = message;
     const Sandbox__V1__Profile *from = in->profile;
@@ -353,12 +318,7 @@ static int put_profile(const struct request *request, const void *message, Proto
     return r;
 }
 
-int handle_put_profile(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, put_profile, err);
-}
-
-static int delete_profile(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_delete_profile(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__DeleteProfileRequest *in = message;
     int r = request_need(in->profile_id, "profile_id", err);
@@ -368,9 +328,4 @@ static int delete_profile(const struct request *request, const void *message, Pr
     if (r == 0)
         *ret = make_empty();
     return r;
-}
-
-int handle_delete_profile(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, delete_profile, err);
 }

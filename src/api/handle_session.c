@@ -6,7 +6,7 @@
 #include "base/mem.h"
 #include "service/sessions.h"
 
-static int create(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_create_session(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__CreateSessionRequest *in = message;
     autodone(pair_list) struct pair_list env = PAIR_LIST_EMPTY;
@@ -29,12 +29,7 @@ static int create(const struct request *request, const void *message, ProtobufCM
     return r;
 }
 
-int handle_create_session(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, create, err);
-}
-
-static int get(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_get_session(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__GetSessionRequest *in = message;
     autodone(session_info) struct session_info info = { 0 };
@@ -47,12 +42,7 @@ static int get(const struct request *request, const void *message, ProtobufCMess
     return r;
 }
 
-int handle_get_session(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, get, err);
-}
-
-static int list(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_list_sessions(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__ListSessionsRequest *in = message;
     autodone(session_list) struct session_list sessions = { 0 };
@@ -71,12 +61,7 @@ static int list(const struct request *request, const void *message, ProtobufCMes
     return 0;
 }
 
-int handle_list_sessions(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, list, err);
-}
-
-static int destroy(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_destroy_session(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__DestroySessionRequest *in = message;
     int r = request_need(in->session_id, "session_id", err);
@@ -86,9 +71,4 @@ static int destroy(const struct request *request, const void *message, ProtobufC
     if (r >= 0)
         *ret = make_empty();
     return r;
-}
-
-int handle_destroy_session(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, destroy, err);
 }

@@ -193,7 +193,7 @@ static int send_piece(const void *bytes, size_t len, void *cookie)
     return r;
 }
 
-static int download(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_download_file(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__DownloadFileRequest *in = message;
     int r = request_need(in->codebase_id, "codebase_id", err);
@@ -208,12 +208,7 @@ static int download(const struct request *request, const void *message, Protobuf
                                       (uint64_t) in->version, send_piece, request->call, err);
 }
 
-int handle_download_file(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, download, err);
-}
-
-static int download_archive(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
+int handle_download_archive(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__DownloadArchiveRequest *in = message;
     int r = request_need(in->codebase_id, "codebase_id", err);
@@ -222,9 +217,4 @@ static int download_archive(const struct request *request, const void *message, 
     return r < 0 ? r
                  : codebases_export(request->service, &request->caller, in->codebase_id, in->path, send_piece, request->call,
                                     err);
-}
-
-int handle_download_archive(struct call *call, void *cookie, struct err *err)
-{
-    return request_serve(call, cookie, download_archive, err);
 }

@@ -1,92 +1,31 @@
 /*
- * One handler for each method: takes the request apart, calls the module service, puts the answer together. They know neither gRPC nor
- * HTTP (see call/call.h); their cookie is a struct api.
+ * The handlers of the methods, each of which takes the request apart, calls the module service, and puts the answer together. They know
+ * neither gRPC nor HTTP (see call/call.h).
  */
 #pragma once
 
-#include "call/call.h"
+#include "api/request.h"
 
-int handle_create_sandbox(struct call *call, void *cookie, struct err *err);
-int handle_get_sandbox(struct call *call, void *cookie, struct err *err);
-int handle_list_sandboxes(struct call *call, void *cookie, struct err *err);
-int handle_start_sandbox(struct call *call, void *cookie, struct err *err);
-int handle_stop_sandbox(struct call *call, void *cookie, struct err *err);
-int handle_destroy_sandbox(struct call *call, void *cookie, struct err *err);
-int handle_exec(struct call *call, void *cookie, struct err *err);
-int handle_exec_stream(struct call *call, void *cookie, struct err *err);
-int handle_create_session(struct call *call, void *cookie, struct err *err);
-int handle_list_sessions(struct call *call, void *cookie, struct err *err);
-int handle_get_session(struct call *call, void *cookie, struct err *err);
-int handle_destroy_session(struct call *call, void *cookie, struct err *err);
-int handle_session_exec(struct call *call, void *cookie, struct err *err);
-int handle_session_exec_stream(struct call *call, void *cookie, struct err *err);
-int handle_update_permissions(struct call *call, void *cookie, struct err *err);
-int handle_explain_permission(struct call *call, void *cookie, struct err *err);
-int handle_add_permission_rules(struct call *call, void *cookie, struct err *err);
-int handle_remove_permission_rules(struct call *call, void *cookie, struct err *err);
-int handle_preview_permissions(struct call *call, void *cookie, struct err *err);
-int handle_lint_permissions(struct call *call, void *cookie, struct err *err);
-int handle_list_events(struct call *call, void *cookie, struct err *err);
-int handle_create_codebase(struct call *call, void *cookie, struct err *err);
-int handle_get_codebase(struct call *call, void *cookie, struct err *err);
-int handle_list_codebases(struct call *call, void *cookie, struct err *err);
-int handle_delete_codebase(struct call *call, void *cookie, struct err *err);
-int handle_upload_files(struct call *call, void *cookie, struct err *err);
-int handle_download_file(struct call *call, void *cookie, struct err *err);
-int handle_list_files(struct call *call, void *cookie, struct err *err);
-int handle_delete_file(struct call *call, void *cookie, struct err *err);
-int handle_upload_archive(struct call *call, void *cookie, struct err *err);
-int handle_download_archive(struct call *call, void *cookie, struct err *err);
-int handle_list_versions(struct call *call, void *cookie, struct err *err);
-int handle_restore_version(struct call *call, void *cookie, struct err *err);
-int handle_stat_file(struct call *call, void *cookie, struct err *err);
-int handle_list_directory(struct call *call, void *cookie, struct err *err);
-int handle_read_file(struct call *call, void *cookie, struct err *err);
-int handle_write_file(struct call *call, void *cookie, struct err *err);
-int handle_make_directory(struct call *call, void *cookie, struct err *err);
-int handle_remove_file(struct call *call, void *cookie, struct err *err);
-int handle_rename_file(struct call *call, void *cookie, struct err *err);
-int handle_search_files(struct call *call, void *cookie, struct err *err);
-int handle_start_process(struct call *call, void *cookie, struct err *err);
-int handle_list_processes(struct call *call, void *cookie, struct err *err);
-int handle_get_process(struct call *call, void *cookie, struct err *err);
-int handle_kill_process(struct call *call, void *cookie, struct err *err);
-int handle_kill_all_processes(struct call *call, void *cookie, struct err *err);
-int handle_read_process_log(struct call *call, void *cookie, struct err *err);
-int handle_follow_process_log(struct call *call, void *cookie, struct err *err);
-int handle_get_diff(struct call *call, void *cookie, struct err *err);
-int handle_stream_diff(struct call *call, void *cookie, struct err *err);
-int handle_download_patch(struct call *call, void *cookie, struct err *err);
-int handle_mark_diff_shown(struct call *call, void *cookie, struct err *err);
-int handle_approve(struct call *call, void *cookie, struct err *err);
-int handle_reject(struct call *call, void *cookie, struct err *err);
-int handle_discard(struct call *call, void *cookie, struct err *err);
-int handle_undo_approval(struct call *call, void *cookie, struct err *err);
-int handle_list_approvals(struct call *call, void *cookie, struct err *err);
-int handle_get_conflicts(struct call *call, void *cookie, struct err *err);
-int handle_rebase(struct call *call, void *cookie, struct err *err);
-int handle_finish_sandbox(struct call *call, void *cookie, struct err *err);
-int handle_restore_sandbox(struct call *call, void *cookie, struct err *err);
-int handle_list_pending(struct call *call, void *cookie, struct err *err);
-int handle_list_provenance(struct call *call, void *cookie, struct err *err);
-int handle_preview_commit(struct call *call, void *cookie, struct err *err);
-int handle_commit_changes(struct call *call, void *cookie, struct err *err);
-int handle_add_review_comment(struct call *call, void *cookie, struct err *err);
-int handle_list_review_comments(struct call *call, void *cookie, struct err *err);
-int handle_resolve_review_comment(struct call *call, void *cookie, struct err *err);
-int handle_delete_review_comment(struct call *call, void *cookie, struct err *err);
-int handle_open_terminal(struct call *call, void *cookie, struct err *err);
-int handle_get_retention(struct call *call, void *cookie, struct err *err);
-int handle_collect(struct call *call, void *cookie, struct err *err);
-int handle_get_disk_use(struct call *call, void *cookie, struct err *err);
-int handle_list_reservations(struct call *call, void *cookie, struct err *err);
-int handle_check_reservation(struct call *call, void *cookie, struct err *err);
-int handle_get_server_status(struct call *call, void *cookie, struct err *err);
-int handle_list_drivers(struct call *call, void *cookie, struct err *err);
-int handle_select_driver(struct call *call, void *cookie, struct err *err);
-int handle_get_execution_config(struct call *call, void *cookie, struct err *err);
-int handle_set_execution_config(struct call *call, void *cookie, struct err *err);
-int handle_list_profiles(struct call *call, void *cookie, struct err *err);
-int handle_get_profile(struct call *call, void *cookie, struct err *err);
-int handle_put_profile(struct call *call, void *cookie, struct err *err);
-int handle_delete_profile(struct call *call, void *cookie, struct err *err);
+/* Of methods with one request and one answer, or with a stream of answers; request_run() calls them. */
+typedef int request_handler(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err);
+request_handler handle_create_sandbox, handle_get_sandbox, handle_list_sandboxes, handle_start_sandbox, handle_stop_sandbox,
+    handle_destroy_sandbox, handle_exec, handle_exec_stream, handle_create_session, handle_list_sessions, handle_get_session,
+    handle_destroy_session, handle_session_exec, handle_session_exec_stream, handle_update_permissions,
+    handle_explain_permission, handle_add_permission_rules, handle_remove_permission_rules, handle_preview_permissions,
+    handle_lint_permissions, handle_list_events, handle_create_codebase, handle_get_codebase, handle_list_codebases,
+    handle_delete_codebase, handle_download_file, handle_list_files, handle_delete_file, handle_download_archive,
+    handle_list_versions, handle_restore_version, handle_stat_file, handle_list_directory, handle_read_file,
+    handle_make_directory, handle_remove_file, handle_rename_file, handle_search_files, handle_start_process,
+    handle_list_processes, handle_get_process, handle_kill_process, handle_kill_all_processes, handle_read_process_log,
+    handle_follow_process_log, handle_get_diff, handle_stream_diff, handle_download_patch, handle_mark_diff_shown,
+    handle_approve, handle_reject, handle_discard, handle_undo_approval, handle_list_approvals, handle_get_conflicts,
+    handle_rebase, handle_finish_sandbox, handle_restore_sandbox, handle_list_pending, handle_list_provenance,
+    handle_preview_commit, handle_commit_changes, handle_add_review_comment, handle_list_review_comments,
+    handle_resolve_review_comment, handle_delete_review_comment, handle_get_retention, handle_collect, handle_get_disk_use,
+    handle_list_reservations, handle_check_reservation, handle_get_server_status, handle_list_drivers, handle_select_driver,
+    handle_get_execution_config, handle_set_execution_config, handle_list_profiles, handle_get_profile, handle_put_profile,
+    handle_delete_profile;
+
+/* Of methods that receive their requests themselves. The cookie is a struct api. */
+typedef int call_handler(struct call *call, void *cookie, struct err *err);
+call_handler handle_upload_files, handle_upload_archive, handle_write_file, handle_open_terminal;

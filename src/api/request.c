@@ -45,7 +45,7 @@ int request_end(struct call *call, int r, const struct err *err)
     return r;
 }
 
-static int serve(struct call *call, void *cookie, request_fn fn, struct err *err)
+static int request_serve(struct call *call, void *cookie, struct err *err)
 {
     autorequest message = NULL;
     ProtobufCMessage *answer = NULL;
@@ -58,13 +58,13 @@ static int serve(struct call *call, void *cookie, request_fn fn, struct err *err
     if (r == 0)
         return err_invalid(err, "the request is missing");
     if (r > 0)
-        r = fn(&request, message, &answer, err);
+        r = call->method->serve(&request, message, &answer, err);
     return r < 0 || !answer ? r : answer_send(call, answer, err);
 }
 
-int request_serve(struct call *call, void *cookie, request_fn fn, struct err *err)
+int request_run(struct call *call, void *cookie, struct err *err)
 {
-    return request_end(call, serve(call, cookie, fn, err), err);
+    return request_end(call, request_serve(call, cookie, err), err);
 }
 
 int request_need(const char *value, const char *name, struct err *err)

@@ -23,15 +23,14 @@ struct request {
 /* Lets the caller in. A handler's cookie is the api. */
 int request_admit(struct call *call, void *cookie, struct request *ret, struct err *err);
 
-/* Calls a method that has one request, `message`, which lives for the call. An answer in `*ret` is sent and freed; those of a stream are sent
- * one by one, and NULL is left there. */
-typedef int (*request_fn)(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err);
-int request_serve(struct call *call, void *cookie, request_fn fn, struct err *err);
+/* The method_fn of methods with one request: lets the caller in, receives the request and calls `serve` of the method. The request lives for the call.
+ * An answer in `*ret` is sent and freed; the answers of a stream are sent one by one, and NULL is left there. */
+int request_run(struct call *call, void *cookie, struct err *err);
 
 void request_free(ProtobufCMessage **message);
 #define autorequest __attribute__((cleanup(request_free))) ProtobufCMessage *
 
-/* Why a call failed, for programs, goes from `err` to the call; details of the same reason that are there stay. Returns `r`. request_serve()
+/* Why a call failed, for programs, goes from `err` to the call; details of the same reason that are there stay. Returns `r`. request_run()
  * does it. */
 int request_end(struct call *call, int r, const struct err *err);
 

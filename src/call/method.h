@@ -12,12 +12,16 @@
 #include "base/err.h"
 
 struct call;
+struct request;
 
 /*
  * Serves one call, in a thread of its own: may block, takes requests with call_recv() and answers with call_send(). What it returns ends
  * the call: 0, or a negative errno with `err` filled in, whose code and text the client gets. `cookie` is the table's.
  */
 typedef int (*method_fn)(struct call *call, void *cookie, struct err *err);
+
+/* Serves the one request of a call; `run` of such methods calls it. What a `struct request` is, is the matter of whoever made the table. */
+typedef int (*method_serve_fn)(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err);
 
 enum method_flag {
     METHOD_CLIENT_STREAMS = 1 << 0, /* any number of requests, otherwise exactly one */
@@ -61,6 +65,7 @@ struct method {
     method_fn run;
     struct method_route routes[METHOD_ROUTES_MAX]; /* those with a verb */
     const char *summary;                           /* one line, for the OpenAPI page */
+    method_serve_fn serve;                         /* for `run`; may be NULL */
 };
 
 /* Whether a call is over when the server has done its work, or when the client, or what it started, has. */
