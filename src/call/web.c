@@ -39,12 +39,15 @@ const char *web_header(const struct web *web, const char *name)
     return call_header(web->call, name);
 }
 
+void web_response_add_header(struct web_response *response, const char *name, const char *value)
+{
+    if (response->header_count < WEB_HEADERS_MAX)
+        response->headers[response->header_count++] = (struct web_header){ .name = xdup(name), .value = xdup(value) };
+}
+
 void web_add_header(struct web *web, const char *name, const char *value)
 {
-    struct web_response *response = &web->response;
-
-    if (response->header_count < WEB_HEADERS_MAX)
-        response->headers[response->header_count++] = (struct web_header){ .name = name, .value = xdup(value) };
+    web_response_add_header(&web->response, name, value);
 }
 
 static int web_append(const char *bytes, size_t len, void *out)
@@ -188,8 +191,10 @@ void web_add_error(struct buf *out, int status, const char *message, const char 
 
 void web_response_done(struct web_response *response)
 {
-    for (size_t i = 0; i < response->header_count; i++)
+    for (size_t i = 0; i < response->header_count; i++) {
+        free(response->headers[i].name);
         free(response->headers[i].value);
+    }
     buf_done(&response->body);
     *response = (struct web_response){ 0 };
 }

@@ -50,15 +50,14 @@ struct web_table {
 /* Whether the path, raw, is one of those whose errors look as web_add_error() writes them, also when nothing is there. */
 bool web_is_path(const char *path, size_t len);
 
-#define WEB_HEADERS_MAX 8
+#define WEB_HEADERS_MAX 20
 
 struct web_pair {
     char *name, *value; /* owned */
 };
 
 struct web_header {
-    const char *name; /* a literal */
-    char *value;      /* owned */
+    char *name, *value; /* owned */
 };
 
 struct web_response {
@@ -111,8 +110,9 @@ const char *web_query(const struct web *web, const char *name);
 /* Lower-case name; NULL: not sent. */
 const char *web_header(const struct web *web, const char *name);
 
-/* Copied; one too many is dropped. The name is a literal. */
+/* Copied; one too many is dropped. */
 void web_add_header(struct web *web, const char *name, const char *value);
+void web_response_add_header(struct web_response *response, const char *name, const char *value);
 
 /* The whole answer; takes the value. NULL is a mistake of the caller's, and told as 500. */
 void web_answer_json(struct web *web, int status, json_t *value);

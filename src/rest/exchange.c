@@ -30,7 +30,6 @@ struct exchange *exchange_new(struct http_server *server, const char *target)
     exchange->query_len = strlen(exchange->query);
     exchange->cancel_fd = -1;
     exchange->total_size = -1;
-    exchange->page.fd = -1;
     pthread_mutex_init(&exchange->lock, NULL);
     pthread_cond_init(&exchange->changed, NULL);
     exchange->call.ops = &exchange_call_ops;
@@ -43,12 +42,13 @@ void exchange_ref(struct exchange *exchange)
     atomic_fetch_add(&exchange->refs, 1);
 }
 
-static void free_pairs(struct http_pair *pairs, size_t count)
+void web_pairs_free(struct web_pair *pairs, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         free(pairs[i].name);
         free(pairs[i].value);
     }
+    free(pairs);
 }
 
 void exchange_unref(struct exchange *exchange)
@@ -57,9 +57,8 @@ void exchange_unref(struct exchange *exchange)
         return;
     call_done(&exchange->call);
     free(exchange->call.request_id);
-    free_pairs(exchange->headers, exchange->header_count);
-    free(exchange->headers);
-    free_pairs(exchange->trailers, exchange->trailer_count);
+    web_pairs_free(exchange->headers, exchange->header_count);
+    web_pairs_free(exchange->trailers, exchange->trailer_count);
     if (exchange->metadata)
         protobuf_c_message_free_unpacked(exchange->metadata, NULL);
     multipart_free(exchange->form);
@@ -67,11 +66,10 @@ void exchange_unref(struct exchange *exchange)
     buf_done(&exchange->form_value);
     buf_done(&exchange->body);
     buf_done(&exchange->inbox);
-    buf_done(&exchange->answer);
     buf_done(&exchange->outbox);
     buf_done(&exchange->early);
     free(exchange->upgrade_accept);
-    rest_response_done(&exchange->page);
+    web_response_done(&exchange->response);
     cleanup_fd(&exchange->cancel_fd);
     free(exchange->body_refusal);
     free(exchange->refusal);
@@ -138,8 +136,8 @@ static enum MHD_Result add_header(void *cookie, enum MHD_ValueKind kind, const c
     (void) kind;
 
     vec_room(&exchange->headers, &exchange->header_cap, exchange->header_count);
-    struct http_pair *pair = &exchange->headers[exchange->header_count++];
-    *pair = (struct http_pair){ .name = xdup(name), .value = xdup(value ? value : "") };
+    struct web_pair *pair = &exchange->headers[exchange->header_count++];
+    *pair = (struct web_pair){ .name = xdup(name), .value = xdup(value ? value : "") };
     for (char *at = pair->name; *at; at++)
         if (*at >= 'A' && *at <= 'Z')
             *at = (char) (*at - 'A' + 'a');
@@ -344,8 +342,7 @@ static bool has_stalled(struct exchange *exchange, int64_t now_ns)
 
 static void check_events(struct exchange *exchange, int64_t now_ns)
 {
-    /* A web route's handler begins by itself. */
-    if (!exchange->has_begun && !exchange->match.route->web && now_ns >= exchange->begin_by_ns) {
+    if (!exchange->has_begun && now_ns >= exchange->begin_by_ns) {
         exchange->has_begun = true;
         exchange_wake(exchange);
     }
@@ -378,8 +375,7 @@ int64_t exchange_tick(struct exchange *exchange, int64_t now_ns, bool *ret_is_sl
             exchange_cancel_locked(exchange);
         } else if (is_events) {
             check_events(exchange, now_ns);
-            if (exchange->has_begun || !exchange->match.route->web)
-                next = exchange->has_begun ? exchange->heartbeat_ns : exchange->begin_by_ns;
+            next = exchange->has_begun ? exchange->heartbeat_ns : exchange->begin_by_ns;
         }
         if (!exchange->is_cancelled)
             next = exchange_earlier_ns(next, exchange->call.deadline_ns);

@@ -53,19 +53,13 @@ void exchange_add_error(struct buf *out, enum err_code code, const char *message
     buf_add_str(out, "]}");
 }
 
-static struct MHD_Response *response_of(struct buf *body)
+/* With the headers of every answer. */
+enum MHD_Result exchange_queue_response(struct exchange *exchange, int status, struct MHD_Response *response)
 {
-    size_t len = body->len;
+    enum MHD_Result result;
 
-    if (len == 0) {
-        buf_done(body);
-        return MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT);
-    }
-    return MHD_create_response_from_buffer(len, buf_dup_take(body), MHD_RESPMEM_MUST_FREE);
-}
-
-static void add_common(const struct exchange *exchange, struct MHD_Response *response)
-{
+    if (!response)
+        return MHD_NO;
     MHD_add_response_header(response, "X-Request-Id", exchange->call.request_id);
     MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
     MHD_add_response_header(response, "Referrer-Policy", "no-referrer");
@@ -76,37 +70,46 @@ static void add_common(const struct exchange *exchange, struct MHD_Response *res
         MHD_add_response_header(response, "Access-Control-Allow-Origin", exchange->allowed_origin);
         MHD_add_response_header(response, "Access-Control-Expose-Headers", "X-Request-Id");
     }
-}
-
-/* Of what is made for one reader alone, at one moment, and is no page. */
-static void add_for_data(struct MHD_Response *response, const char *content_type)
-{
-    MHD_add_response_header(response, "Content-Type", content_type);
-    MHD_add_response_header(response, "Cache-Control", "no-store");
-    MHD_add_response_header(response, "Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'");
-}
-
-enum MHD_Result exchange_send_response(struct exchange *exchange, int status, struct MHD_Response *response)
-{
-    enum MHD_Result result;
-
-    if (!response)
-        return MHD_NO;
-    add_common(exchange, response);
     exchange->is_answered = true;
     result = MHD_queue_response(exchange->connection, (unsigned) status, response);
     MHD_destroy_response(response);
     return result;
 }
 
-/* How another origin may use what is there. */
-static void add_preflight(const struct exchange *exchange, struct MHD_Response *response)
+/* Adds those of the handler, and, for what is made for one reader at one moment and is no page, those that keep browsers from keeping it
+ * or showing it. */
+static enum MHD_Result exchange_send_with_headers(struct exchange *exchange, struct MHD_Response *response)
 {
-    MHD_add_response_header(response, "Access-Control-Allow-Methods", exchange->match.allow);
-    MHD_add_response_header(response, "Access-Control-Allow-Headers",
-                            "Authorization, Content-Type, If-Match, X-Request-Id, X-Request-Timeout, Grpc-Timeout");
-    MHD_add_response_header(response, "Access-Control-Max-Age", "600");
+    const struct web_response *told = &exchange->response;
+    bool has_cache = false, has_policy = false;
+
+    if (!response)
+        return MHD_NO;
+    for (size_t i = 0; i < told->header_count; i++) {
+        MHD_add_response_header(response, told->headers[i].name, told->headers[i].value);
+        has_cache |= strcasecmp(told->headers[i].name, "Cache-Control") == 0;
+        has_policy |= strcasecmp(told->headers[i].name, "Content-Security-Policy") == 0;
+    }
+    if (told->status != 204)
+        MHD_add_response_header(response, "Content-Type", told->content_type);
+    if (!has_cache)
+        MHD_add_response_header(response, "Cache-Control", "no-store");
+    if (!has_policy)
+        MHD_add_response_header(response, "Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'");
+    return exchange_queue_response(exchange, told->status, response);
 }
+
+enum MHD_Result exchange_send_final(struct exchange *exchange)
+{
+    struct buf *body = &exchange->response.body;
+    size_t len = body->len;
+    struct MHD_Response *response = len == 0 ? MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT)
+                                             : MHD_create_response_from_buffer(len, buf_dup_take(body), MHD_RESPMEM_MUST_FREE);
+
+    return exchange_send_with_headers(exchange, response);
+}
+
+/* ---- refusals ---- */
 
 static const char *hint_of_rejection(const struct exchange *exchange)
 {
@@ -124,27 +127,39 @@ static const char *hint_of_rejection(const struct exchange *exchange)
     }
 }
 
+void exchange_add_refusal(const struct exchange *exchange, struct buf *out, int status, enum err_code code, const char *message,
+                          const char *hint)
+{
+    if (web_is_path(exchange->path, exchange->path_len))
+        web_add_error(out, status, message, hint, false, NULL);
+    else
+        exchange_add_error(out, code, message, NULL);
+}
+
+/* The event thread's own answer: no handler was started, or none that could have begun. */
 enum MHD_Result exchange_send_rejection(struct exchange *exchange)
 {
-    autodone(buf) struct buf body = BUF_EMPTY;
+    struct web_response *response = &exchange->response;
+    int status = exchange->refusal_status;
 
-    if (exchange->refusal_status != 204 && web_is_path(exchange->path, exchange->path_len))
-        web_add_error(&body, exchange->refusal_status, exchange->refusal, hint_of_rejection(exchange), false, NULL);
-    else if (exchange->refusal_status != 204)
-        exchange_add_error(&body, exchange->refusal_code, exchange->refusal, NULL);
-    struct MHD_Response *response = response_of(&body);
-    if (!response)
-        return MHD_NO;
-    if (exchange->refusal_status == 204 && exchange->allowed_origin)
-        add_preflight(exchange, response);
-    else if (exchange->refusal_status != 204)
-        add_for_data(response, "application/json");
-    if (exchange->match.allow[0] && (exchange->refusal_status != 204 || !exchange->allowed_origin))
-        MHD_add_response_header(response, "Allow", exchange->match.allow);
+    web_response_done(response);
+    response->status = status;
+    response->content_type = "application/json";
+    if (status == 204 && exchange->allowed_origin) {
+        web_response_add_header(response, "Access-Control-Allow-Methods", exchange->match.allow);
+        web_response_add_header(response, "Access-Control-Allow-Headers",
+                                "Authorization, Content-Type, If-Match, X-Request-Id, X-Request-Timeout, Grpc-Timeout");
+        web_response_add_header(response, "Access-Control-Max-Age", "600");
+    } else if (exchange->match.allow[0]) {
+        web_response_add_header(response, "Allow", exchange->match.allow);
+    }
+    if (status != 204)
+        exchange_add_refusal(exchange, &response->body, status, exchange->refusal_code, exchange->refusal,
+                             hint_of_rejection(exchange));
     /* When what follows the headers has not been looked at, nothing behind it can be trusted to be a request. */
     if (!exchange->body_is_complete && exchange->has_body)
-        MHD_add_response_header(response, "Connection", "close");
-    return exchange_send_response(exchange, exchange->refusal_status, response);
+        web_response_add_header(response, "Connection", "close");
+    return exchange_send_final(exchange);
 }
 
 static bool must_reject_now(const struct exchange *exchange)
@@ -170,67 +185,7 @@ enum MHD_Result exchange_reject(struct exchange *exchange, enum err_code code, c
     return exchange_reject_status(exchange, err_code_http_status(code), code, message);
 }
 
-static bool has_header(const struct rest_response *page, const char *name)
-{
-    for (size_t i = 0; i < page->header_count; i++)
-        if (strcasecmp(page->headers[i].name, name) == 0)
-            return true;
-    return false;
-}
-
-static void add_page_headers(const struct rest_response *page, struct MHD_Response *response)
-{
-    for (size_t i = 0; i < page->header_count; i++)
-        MHD_add_response_header(response, page->headers[i].name, page->headers[i].value);
-    if (page->status != 204)
-        MHD_add_response_header(response, "Content-Type", page->content_type);
-    if (!has_header(page, "Cache-Control"))
-        MHD_add_response_header(response, "Cache-Control", "no-store");
-    if (!has_header(page, "Content-Security-Policy"))
-        MHD_add_response_header(response, "Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'");
-}
-
-static enum MHD_Result send_page(struct exchange *exchange)
-{
-    struct rest_response *page = &exchange->page;
-    struct MHD_Response *response;
-
-    if (page->fd >= 0) {
-        response = MHD_create_response_from_fd64(page->fd_size_bytes, page->fd);
-        if (response)
-            page->fd = -1; /* closed with the response */
-    } else {
-        response = response_of(&page->body);
-    }
-    if (!response)
-        return MHD_NO;
-    add_page_headers(page, response);
-    return exchange_send_response(exchange, page->status, response);
-}
-
-static void add_for_method(struct MHD_Response *response, const char *content_type)
-{
-    add_for_data(response, content_type);
-    /* Clients of gateways look for it. */
-    MHD_add_response_header(response, "Grpc-Metadata-Content-Type", "application/grpc");
-}
-
-enum MHD_Result exchange_send_final(struct exchange *exchange)
-{
-    if (!exchange->call.method)
-        return send_page(exchange);
-    struct MHD_Response *response = response_of(&exchange->answer);
-    if (!response)
-        return MHD_NO;
-    add_for_method(response, "application/json");
-    if (exchange->status == 401)
-        MHD_add_response_header(response, "WWW-Authenticate", "Bearer");
-    for (size_t i = 0; i < exchange->trailer_count; i++) {
-        autofree char *name = xprintf("Grpc-Trailer-%s", exchange->trailers[i].name);
-        MHD_add_response_header(response, name, exchange->trailers[i].value);
-    }
-    return exchange_send_response(exchange, exchange->status, response);
-}
+/* ---- streams ---- */
 
 /* A client of HTTP/1.0 takes the end of the connection for the end of the content: only a reset tells it otherwise, which is what TCP
  * makes of this call. */
@@ -275,19 +230,13 @@ static void exchange_on_response_free(void *cookie)
 
 enum MHD_Result exchange_send_stream(struct exchange *exchange)
 {
-    bool is_events = route_answers_events(exchange->match.route), is_web = exchange->match.route->web;
-    uint64_t size = is_web && exchange->page_size_bytes >= 0 ? (uint64_t) exchange->page_size_bytes : MHD_SIZE_UNKNOWN;
-    struct MHD_Response *response =
-        MHD_create_response_from_callback(size, STREAM_BLOCK_BYTES, read_outbox, exchange, exchange_on_response_free);
+    int64_t size = exchange->response.size_bytes;
+    struct MHD_Response *response = MHD_create_response_from_callback(
+        size >= 0 ? (uint64_t) size : MHD_SIZE_UNKNOWN, STREAM_BLOCK_BYTES, read_outbox, exchange, exchange_on_response_free);
 
-    if (!response)
-        return MHD_NO;
-    exchange_ref(exchange);
-    if (is_web)
-        add_page_headers(&exchange->page, response);
-    else
-        add_for_method(response, is_events ? "text/event-stream" : "application/octet-stream");
-    if (is_events)
+    if (response)
+        exchange_ref(exchange);
+    if (response && route_answers_events(exchange->match.route))
         MHD_add_response_header(response, "X-Accel-Buffering", "no"); /* proxies pass events on at once */
-    return exchange_send_response(exchange, is_web ? exchange->page.status : 200, response);
+    return exchange_send_with_headers(exchange, response);
 }

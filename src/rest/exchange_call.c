@@ -1,5 +1,6 @@
-/* The handler's side of an exchange, in a thread of the pool. */
+/* The handler's side of an exchange, in a thread of the pool: what a method (call/call.h) and a web route (call/web.h) ask for. */
 #include <errno.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -16,6 +17,7 @@
 #define BEGIN_MS                                                                                                               \
     1000 /* a stream without anything in it shows itself after this long: until then a refusal can have a status of its own */
 #define PIECE_MAX ((size_t) 64 << 10)
+#define QUERIES_MAX 256
 
 static struct exchange *of_call(struct call *call)
 {
@@ -124,28 +126,7 @@ static int exchange_op_recv(struct call *call, ProtobufCMessage **ret, struct er
     return make_request(exchange, ret, err);
 }
 
-static int send_answer(struct exchange *exchange, const ProtobufCMessage *message)
-{
-    if (exchange->has_answer)
-        return -EPROTO;
-    exchange->has_answer = true;
-    json_message_add(&exchange->answer, message);
-    return 0;
-}
-
-static void add_piece(struct buf *out, enum method_answer answer, const ProtobufCMessage *message)
-{
-    if (answer == METHOD_ANSWER_EVENTS) {
-        buf_add_str(out, "event: message\ndata: ");
-        json_message_add(out, message);
-        buf_add_str(out, "\n\n");
-        return;
-    }
-    const ProtobufCFieldDescriptor *field = field_find(message->descriptor, "data", strlen("data"));
-    const ProtobufCBinaryData *data = field && field->type == PROTOBUF_C_TYPE_BYTES ? field_member(message, field) : NULL;
-    if (data)
-        buf_add(out, data->data, data->len);
-}
+/* ---- answers in pieces ---- */
 
 /* What has been sent goes, when it is more than what has not: so the memory stays within bounds however slowly the client reads. */
 static void drop_sent(struct exchange *exchange)
@@ -159,7 +140,8 @@ static void drop_sent(struct exchange *exchange)
     exchange->outbox_at = 0;
 }
 
-int exchange_send_piece(struct exchange *exchange, const struct buf *piece)
+/* -ECANCELED when nobody takes it any more. */
+static int exchange_send_piece(struct exchange *exchange, const void *bytes, size_t len)
 {
     int r = -ECANCELED;
 
@@ -169,7 +151,7 @@ int exchange_send_piece(struct exchange *exchange, const struct buf *piece)
     if (!exchange->is_cancelled) {
         drop_sent(exchange);
         if (!exchange->is_head)
-            buf_add(&exchange->outbox, piece->data, piece->len);
+            buf_add(&exchange->outbox, bytes, len);
         exchange->is_drained = false;
         exchange->has_begun = true;
         exchange->heartbeat_ns = clock_now_ns() + exchange->server->options.heartbeat_ms * CLOCK_NS_PER_MS;
@@ -184,34 +166,34 @@ int exchange_send_piece(struct exchange *exchange, const struct buf *piece)
     return r;
 }
 
-/* libmicrohttpd asks for more when it has sent what it was given. */
-int exchange_drain(struct exchange *exchange)
-{
-    pthread_mutex_lock(&exchange->lock);
-    while (!exchange->is_cancelled && !exchange->is_drained)
-        pthread_cond_wait(&exchange->changed, &exchange->lock);
-    int r = exchange->is_cancelled ? -ECANCELED : 0;
-    pthread_mutex_unlock(&exchange->lock);
-    return r;
-}
-
-static int send_piece(struct exchange *exchange, enum method_answer answer, const ProtobufCMessage *message)
-{
-    autodone(buf) struct buf piece = BUF_EMPTY;
-
-    if (!exchange->is_head)
-        add_piece(&piece, answer, message);
-    return exchange_send_piece(exchange, &piece);
-}
+/* ---- a method ---- */
 
 static int exchange_op_send(struct call *call, const ProtobufCMessage *message)
 {
     struct exchange *exchange = of_call(call);
     enum method_answer answer = exchange->match.route->method_route->answer;
+    autodone(buf) struct buf event = BUF_EMPTY;
 
     if (call_is_cancelled(call))
         return -ECANCELED;
-    return answer == METHOD_ANSWER_JSON ? send_answer(exchange, message) : send_piece(exchange, answer, message);
+    if (answer == METHOD_ANSWER_JSON) {
+        if (exchange->has_answer)
+            return -EPROTO;
+        exchange->has_answer = true;
+        json_message_add(&exchange->response.body, message);
+        return 0;
+    }
+    if (answer == METHOD_ANSWER_BYTES) {
+        const ProtobufCFieldDescriptor *field = field_find(message->descriptor, "data", strlen("data"));
+        const ProtobufCBinaryData *data = field_member(message, field);
+        return exchange_send_piece(exchange, data->data, data->len);
+    }
+    if (!exchange->is_head) {
+        buf_add_str(&event, "event: message\ndata: ");
+        json_message_add(&event, message);
+        buf_add_str(&event, "\n\n");
+    }
+    return exchange_send_piece(exchange, event.data, event.len);
 }
 
 static const char *exchange_op_header(struct call *call, const char *name)
@@ -225,7 +207,8 @@ static void exchange_op_set_trailer(struct call *call, const char *name, const c
 
     if (exchange->trailer_count == EXCHANGE_TRAILERS_MAX)
         return;
-    exchange->trailers[exchange->trailer_count++] = (struct http_pair){ .name = xdup(name), .value = xdup(value) };
+    vec_room(&exchange->trailers, &exchange->trailer_cap, exchange->trailer_count);
+    exchange->trailers[exchange->trailer_count++] = (struct web_pair){ .name = xdup(name), .value = xdup(value) };
 }
 
 static int exchange_op_cancel_fd(struct call *call)
@@ -276,32 +259,47 @@ static void add_trailers(struct buf *out, const struct exchange *exchange)
     buf_add_str(out, "}}");
 }
 
-/* With the lock held: what the client sees of the end. */
-static void end_answer(struct exchange *exchange, const struct err *err)
+static void exchange_answer_error(struct exchange *exchange, const struct err *err)
 {
-    const struct method_route *method_route = exchange->match.route->method_route;
-    bool is_events = method_route->answer == METHOD_ANSWER_EVENTS;
+    struct web_response *response = &exchange->response;
 
-    if (method_route->answer != METHOD_ANSWER_JSON && err->code == ERR_OK)
-        exchange->has_begun = true;
-    exchange->status = err_code_http_status(err->code);
-    if (!exchange->has_begun) {
-        if (err->code != ERR_OK) {
-            buf_clear(&exchange->answer);
-            exchange_add_error(&exchange->answer, err->code, err->text, &exchange->call);
-        }
-        return;
-    }
-    exchange->status = 200;
-    exchange->is_broken = !is_events && err->code != ERR_OK && !exchange->is_head;
-    if (!is_events)
-        return;
+    buf_clear(&response->body);
+    response->status = err_code_http_status(err->code);
+    response->content_type = "application/json";
+    exchange_add_error(&response->body, err->code, err->text, &exchange->call);
+    if (response->status == 401)
+        web_response_add_header(response, "WWW-Authenticate", "Bearer");
+}
+
+static void exchange_end_events(struct exchange *exchange, const struct err *err)
+{
     buf_add_str(&exchange->outbox, err->code == ERR_OK ? "event: end\ndata: " : "event: error\ndata: ");
     if (err->code == ERR_OK)
         add_trailers(&exchange->outbox, exchange);
     else
         exchange_add_error(&exchange->outbox, err->code, err->text, &exchange->call);
     buf_add_str(&exchange->outbox, "\n\n");
+}
+
+/* With the lock held: what the client sees of a method's end. */
+static void exchange_end_method(struct exchange *exchange, const struct err *err)
+{
+    enum method_answer answer = exchange->match.route->method_route->answer;
+
+    if (answer != METHOD_ANSWER_JSON && err->code == ERR_OK)
+        exchange->has_begun = true;
+    if (exchange->has_begun && answer == METHOD_ANSWER_EVENTS) {
+        exchange_end_events(exchange, err);
+    } else if (exchange->has_begun) {
+        exchange->is_broken = err->code != ERR_OK && !exchange->is_head;
+    } else {
+        if (err->code != ERR_OK)
+            exchange_answer_error(exchange, err);
+        for (size_t i = 0; i < exchange->trailer_count; i++) {
+            autofree char *name = xprintf("Grpc-Trailer-%s", exchange->trailers[i].name);
+            web_response_add_header(&exchange->response, name, exchange->trailers[i].value);
+        }
+    }
 }
 
 /* The result of a handler as the client is told it. */
@@ -325,7 +323,7 @@ static void exchange_classify_result(struct exchange *exchange, int r, struct er
         err_errno(err, r, "%s", exchange->call.method->name);
 }
 
-static void run_method(struct exchange *exchange)
+static void exchange_run_method(struct exchange *exchange)
 {
     const struct http_server_options *options = &exchange->server->options;
     struct err err = ERR_NONE;
@@ -337,34 +335,142 @@ static void run_method(struct exchange *exchange)
         options->on_call_end(exchange->call.method, err.code, clock_now_ns() - exchange->started_ns,
                              options->on_call_end_cookie);
     pthread_mutex_lock(&exchange->lock);
-    end_answer(exchange, &err);
+    exchange_end_method(exchange, &err);
     pthread_mutex_unlock(&exchange->lock);
 }
 
-static void run_page(struct exchange *exchange)
+/* ---- a web route ---- */
+
+static struct exchange *of_web(struct web *web)
+{
+    return of_call(web->call);
+}
+
+/* The response is the event thread's from now on. */
+static void exchange_take_response(struct exchange *exchange, struct web *web)
+{
+    web_response_done(&exchange->response);
+    exchange->response = web->response;
+    web->response = (struct web_response){ .status = exchange->response.status, .content_type = "" };
+}
+
+static int web_op_begin(struct web *web)
+{
+    struct exchange *exchange = of_web(web);
+    int64_t heartbeat_ns = clock_now_ns() + exchange->server->options.heartbeat_ms * CLOCK_NS_PER_MS;
+
+    pthread_mutex_lock(&exchange->lock);
+    bool is_cancelled = exchange->is_cancelled;
+    if (!is_cancelled) {
+        exchange_take_response(exchange, web);
+        exchange->has_begun = true;
+        exchange->heartbeat_ns = heartbeat_ns;
+        exchange_wake(exchange);
+    }
+    pthread_mutex_unlock(&exchange->lock);
+    if (!is_cancelled && web->route->answer == WEB_ANSWER_EVENTS)
+        conn_watch_arm(exchange->server->watch, heartbeat_ns);
+    return is_cancelled ? -ECANCELED : 0;
+}
+
+static int web_op_write(struct web *web, const void *bytes, size_t len)
+{
+    return exchange_send_piece(of_web(web), bytes, len);
+}
+
+/* libmicrohttpd asks for more when it has sent what it was given. */
+static int web_op_drain(struct web *web)
+{
+    struct exchange *exchange = of_web(web);
+
+    pthread_mutex_lock(&exchange->lock);
+    while (!exchange->is_cancelled && !exchange->is_drained)
+        pthread_cond_wait(&exchange->changed, &exchange->lock);
+    int r = exchange->is_cancelled ? -ECANCELED : 0;
+    pthread_mutex_unlock(&exchange->lock);
+    return r;
+}
+
+static int web_op_upgrade(struct web *web, struct web_socket *ret, struct err *err)
+{
+    web_add_header(web, "Sec-WebSocket-Version", "13"); /* of a refusal */
+    return exchange_upgrade(of_web(web), ret, err);
+}
+
+static void web_op_hang_up(struct web *web)
+{
+    exchange_hang_up(of_web(web));
+}
+
+static const struct web_ops web_ops = {
+    .begin = web_op_begin, .write = web_op_write, .drain = web_op_drain, .upgrade = web_op_upgrade, .hang_up = web_op_hang_up
+};
+
+/* The captures of the path, then the parameters of the query, decoded. */
+static int exchange_make_pairs(const struct exchange *exchange, struct web_pair **ret, size_t *ret_count, struct err *err)
 {
     const struct route_match *match = &exchange->match;
-    autodone(buf) struct buf rest = BUF_EMPTY;
-    autofree char *path = xdupn(exchange->path, exchange->path_len);
-    size_t last = match->route->capture_count;
-    struct err err = ERR_NONE;
+    autodone(buf) struct buf name = BUF_EMPTY, value = BUF_EMPTY;
+    const char *at = exchange->query, *end = at + exchange->query_len;
+    size_t cap = 0, captures = match->route->capture_count;
+    int r = 0;
 
-    exchange->page.status = 200;
-    exchange->page.content_type = "application/json";
-    if (last > 0 && url_decode(match->captures[last - 1], match->capture_lens[last - 1], false, &rest, &err) < 0) {
-        exchange->page.status = err_code_http_status(err.code);
-        exchange_add_error(&exchange->page.body, err.code, err.text, NULL);
-        return;
+    for (size_t i = 0; r == 0 && i < captures; i++) {
+        buf_clear(&value);
+        r = url_decode(match->captures[i], match->capture_lens[i], false, &value, err);
+        vec_room(ret, &cap, *ret_count);
+        if (r == 0)
+            (*ret)[(*ret_count)++] =
+                (struct web_pair){ .name = xdup(match->route->names[i]), .value = xdupn(value.data, value.len) };
     }
-    const struct rest_request request = {
-        .verb = match->route->verb,
-        .path = path,
-        .rest = rest.data ? rest.data : "",
-        .query = exchange->query,
-        .call = &exchange->call,
-    };
-    match->route->page->fn(&request, &exchange->page, match->route->page->cookie);
+    while (r == 0 && (r = url_next_pair(&at, end, &name, &value, err)) > 0) {
+        if (*ret_count == QUERIES_MAX + captures)
+            return err_invalid(err, "the query has more than %d parameters", QUERIES_MAX);
+        vec_room(ret, &cap, *ret_count);
+        (*ret)[(*ret_count)++] = (struct web_pair){ .name = xdupn(name.data, name.len), .value = xdupn(value.data, value.len) };
+        r = 0;
+    }
+    return r;
 }
+
+static void exchange_run_web(struct exchange *exchange)
+{
+    const struct route *route = exchange->match.route;
+    struct web_pair *pairs = NULL;
+    size_t count = 0;
+    struct err err = ERR_NONE;
+    struct web web = {
+        .ops = &web_ops,
+        .call = &exchange->call,
+        .route = route->web,
+        .body = exchange->body.data ? exchange->body.data : "",
+        .body_len = exchange->body.len,
+        .response = { .status = 200, .content_type = "application/json", .size_bytes = -1 },
+    };
+
+    if (exchange_make_pairs(exchange, &pairs, &count, &err) < 0) {
+        web.response.status = 400;
+        exchange_add_refusal(exchange, &web.response.body, 400, err.code, err.text,
+                             "path and query are UTF-8 in percent encoding");
+    } else {
+        web.captures = pairs;
+        web.capture_count = route->capture_count;
+        web.query_count = count - route->capture_count;
+        web.queries = web.query_count > 0 ? pairs + route->capture_count : NULL;
+        route->web->run(&web, route->cookie);
+    }
+    pthread_mutex_lock(&exchange->lock);
+    /* Fewer bytes than were promised: libmicrohttpd closes the connection when it is told that this is an error. */
+    if (exchange->has_begun)
+        exchange->is_broken = (exchange->is_cancelled || web.is_broken) && !exchange->is_head;
+    else
+        exchange_take_response(exchange, &web);
+    pthread_mutex_unlock(&exchange->lock);
+    web_response_done(&web.response);
+    web_pairs_free(pairs, count);
+}
+
+/* ---- the thread ---- */
 
 /* Whoever waits for the last one frees the server as soon as it has the lock: it is signalled with the lock held. */
 static void count_down(struct http_server *server, size_t *count)
@@ -386,11 +492,9 @@ static void exchange_thread(void *arg)
     struct http_server *server = exchange->server;
 
     if (exchange->call.method)
-        run_method(exchange);
-    else if (exchange->match.route->web)
-        exchange_run_web(exchange);
+        exchange_run_method(exchange);
     else
-        run_page(exchange);
+        exchange_run_web(exchange);
     pthread_mutex_lock(&exchange->lock);
     exchange->has_ended = true;
     exchange_wake(exchange);
@@ -402,7 +506,9 @@ static void exchange_thread(void *arg)
 int exchange_submit(struct exchange *exchange)
 {
     struct http_server *server = exchange->server;
-    int64_t now_ns = clock_now_ns(), begin_by_ns = now_ns + BEGIN_MS * CLOCK_NS_PER_MS;
+    const struct method_route *method_route = exchange->match.route->method_route;
+    bool is_events = method_route && method_route->answer == METHOD_ANSWER_EVENTS;
+    int64_t now_ns = clock_now_ns(), begin_by_ns = is_events ? now_ns + BEGIN_MS * CLOCK_NS_PER_MS : INT64_MAX;
     bool lasts = exchange->match.route->method && method_lasts(exchange->match.route->method);
     int r;
 
@@ -418,6 +524,14 @@ int exchange_submit(struct exchange *exchange)
     exchange->started_ns = now_ns;
     exchange->begin_by_ns = begin_by_ns;
     exchange->heartbeat_ns = now_ns + server->options.heartbeat_ms * CLOCK_NS_PER_MS;
+    exchange->response = (struct web_response){ .status = 200, .size_bytes = -1 };
+    if (method_route) {
+        exchange->response.content_type = is_events                                     ? "text/event-stream"
+                                          : method_route->answer == METHOD_ANSWER_BYTES ? "application/octet-stream"
+                                                                                        : "application/json";
+        /* Clients of gateways look for it. */
+        web_response_add_header(&exchange->response, "Grpc-Metadata-Content-Type", "application/grpc");
+    }
     pthread_mutex_unlock(&exchange->lock);
     exchange_ref(exchange);
     r = pool_submit(server->options.pool, lasts ? POOL_LASTING : POOL_BRIEF, exchange_thread, exchange);
@@ -426,8 +540,7 @@ int exchange_submit(struct exchange *exchange)
         count_down(server, &server->calls);
         return r;
     }
-    if (route_answers_events(exchange->match.route) && !exchange->match.route->web)
-        conn_watch_arm(server->watch, begin_by_ns);
+    conn_watch_arm(server->watch, begin_by_ns);
     if (exchange->call.deadline_ns)
         conn_watch_arm(server->watch, exchange->call.deadline_ns);
     return 0;

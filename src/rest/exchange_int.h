@@ -3,9 +3,8 @@
  *   exchange.c         its life, and what the event thread does
  *   exchange_open.c    what is decided when the headers are there
  *   exchange_body.c    the request's body
- *   exchange_call.c    the handler's side
+ *   exchange_call.c    the handler's side, of methods and of web routes
  *   exchange_answer.c  the answer
- *   exchange_web.c     a web route's handler
  *   exchange_upgrade.c a connection that becomes a WebSocket
  *
  * Locks, in this order: the watch's, an exchange's, the watch's timer and libmicrohttpd's own.
@@ -17,11 +16,11 @@
 
 #include "base/buf.h"
 #include "call/call.h"
+#include "call/web.h"
 #include "rest/conn_watch.h"
 #include "rest/exchange.h"
 #include "rest/http_server.h"
 #include "rest/multipart.h"
-#include "rest/page.h"
 #include "rest/route.h"
 
 #define EXCHANGE_JSON_MAX ((size_t) 4 << 20)       /* of a body that is kept whole */
@@ -40,7 +39,6 @@ struct https {
 
 struct http_server {
     struct http_server_options options; /* with the defaults filled in */
-    struct rest_page *pages;            /* owned: those of the options and our own */
     struct buf openapi;
     struct route_table *routes; /* owned */
     struct conn_watch *watch;   /* owned */
@@ -53,10 +51,6 @@ struct http_server {
     size_t calls;   /* handlers at work */
     size_t answers; /* requests that a handler was started for and whose answer is not sent yet */
     bool is_stopping;
-};
-
-struct http_pair {
-    char *name, *value; /* owned */
 };
 
 /* How much of a body is wanted. */
@@ -75,9 +69,9 @@ struct exchange {
     char *target;                      /* owned; path and query point into it */
     const char *path, *query;          /* the path is not ended by a NUL */
     size_t path_len, query_len;
-    char *verb;                /* owned */
-    char *allowed_origin;      /* owned; NULL: no headers for other origins */
-    struct http_pair *headers; /* owned */
+    char *verb;               /* owned */
+    char *allowed_origin;     /* owned; NULL: no headers for other origins */
+    struct web_pair *headers; /* owned */
     size_t header_count, header_cap;
     const char *head_flaw; /* a literal: why what was sent is no request; NULL: it is one */
     struct route_match match;
@@ -102,10 +96,9 @@ struct exchange {
     bool has_ended;    /* the handler returned */
     bool has_begun;    /* a streamed answer may be sent: there is some of it, or the call has lived for a while */
     bool is_cancelled, is_late;
-    int cancel_fd;  /* owned; -1: nobody asked */
-    int status;     /* of the answer */
-    bool is_broken; /* a stream that must not look complete */
-    bool has_answer;
+    int cancel_fd;      /* owned; -1: nobody asked */
+    bool is_broken;     /* a stream that must not look complete */
+    bool has_answer;    /* of a method with one answer: it is in the response */
     bool request_taken; /* the handler has had its only request */
 
     bool body_is_complete, body_is_too_large;
@@ -120,15 +113,16 @@ struct exchange {
     uint64_t received_before;
     int64_t body_check_ns; /* when it must have made progress; 0: not watched */
 
-    struct buf answer; /* JSON: the message; then the final text, of an error too */
+    struct web_response
+        response;      /* status and headers, and the body of an answer that is whole; the handler's alone until has_begun or
+                                     has_ended, the event thread's afterwards */
     struct buf outbox; /* streamed, from outbox_at */
     size_t outbox_at;
     bool is_drained;           /* all of it was sent, and there was no more */
-    struct rest_response page; /* of a page; of a web route's answer, whole or as it was begun */
-    int64_t page_size_bytes;   /* of a web route's pieces; -1: not known */
-    struct http_pair trailers[EXCHANGE_TRAILERS_MAX];
-    size_t trailer_count;
-    int64_t started_ns, begin_by_ns, heartbeat_ns;
+    struct web_pair *trailers; /* owned */
+    size_t trailer_count, trailer_cap;
+    int64_t started_ns, heartbeat_ns;
+    int64_t begin_by_ns; /* a stream of events begins then even if it is empty; INT64_MAX: only when its handler begins it */
 
     char *upgrade_accept;                      /* owned: the handler wants a WebSocket, and this is the answer to its key */
     struct MHD_UpgradeResponseHandle *upgrade; /* it has it; NULL: not yet, or no more */
@@ -138,6 +132,8 @@ struct exchange {
 };
 
 extern const struct call_ops exchange_call_ops;
+
+void web_pairs_free(struct web_pair *pairs, size_t count);
 
 /* A header of the request, lower-case name. NULL: not sent. */
 const char *exchange_header(const struct exchange *exchange, const char *name);
@@ -153,23 +149,17 @@ void exchange_cancel_locked(struct exchange *exchange);
 int exchange_submit(struct exchange *exchange);
 void exchange_count_answer(struct exchange *exchange);
 
-/* A piece of an answer. -ECANCELED when nobody takes it any more. */
-int exchange_send_piece(struct exchange *exchange, const struct buf *piece);
-
-/* Waits until all pieces were sent. -ECANCELED likewise, and of a HEAD. */
-int exchange_drain(struct exchange *exchange);
-
 /* Of exchange_upgrade.c. In the handler's thread: the socket is its own until it hangs up; -EPROTONOSUPPORT when the request asks for no
  * WebSocket, or for another version. In the event thread: the answer. */
 int exchange_upgrade(struct exchange *exchange, struct web_socket *ret, struct err *err);
 void exchange_hang_up(struct exchange *exchange);
 enum MHD_Result exchange_send_upgrade(struct exchange *exchange);
 
-/* With the headers of every answer. Takes the response. */
-enum MHD_Result exchange_send_response(struct exchange *exchange, int status, struct MHD_Response *response);
-
-/* Of exchange_web.c: in the handler's thread. */
-void exchange_run_web(struct exchange *exchange);
+/* Sends exchange->response whole, and, for exchange_upgrade.c, a response of libmicrohttpd's with the headers of every answer, which it takes. */
+enum MHD_Result exchange_send_final(struct exchange *exchange);
+enum MHD_Result exchange_queue_response(struct exchange *exchange, int status, struct MHD_Response *response);
+/* Sends exchange->response with the outbox as its body, as it fills. */
+enum MHD_Result exchange_send_stream(struct exchange *exchange);
 
 /* A refusal instead of an answer, from the event thread: sent when the body has been read, for only then the connection can go on and the
  * client is sure to see it; at once when that would be long, or the client waits to hear whether it shall send a body. */
@@ -178,12 +168,12 @@ enum MHD_Result exchange_reject_status(struct exchange *exchange, int status, en
 
 enum MHD_Result exchange_send_rejection(struct exchange *exchange);
 
-/* What is answered, from the event thread, when the handler has ended or begun. */
-enum MHD_Result exchange_send_final(struct exchange *exchange);
-enum MHD_Result exchange_send_stream(struct exchange *exchange);
-
 /* {"code": ..., "message": ..., "details": [...]} */
 void exchange_add_error(struct buf *out, enum err_code code, const char *message, const struct call *call);
+
+/* The same where no handler speaks, in the form that the path has (web_is_path()). */
+void exchange_add_refusal(const struct exchange *exchange, struct buf *out, int status, enum err_code code, const char *message,
+                          const char *hint);
 
 /* Of exchange_open.c: the headers once they are collected. `ret` is what the callback returns. */
 void exchange_accept_headers(struct exchange *exchange, enum MHD_Result *ret);

@@ -179,10 +179,8 @@ static enum body_mode mode_of(const struct exchange *exchange)
 {
     const struct method_route *method_route = exchange->match.route->method_route;
 
-    if (exchange->match.route->web)
-        return exchange->match.route->web->has_body ? BODY_WHOLE : BODY_IGNORED;
     if (!method_route)
-        return BODY_IGNORED;
+        return exchange->match.route->web->has_body ? BODY_WHOLE : BODY_IGNORED;
     if (method_route->body == METHOD_BODY_BYTES)
         return BODY_STREAMED;
     return method_route->body == METHOD_BODY_JSON || (exchange->is_form && strcmp(method_route->verb, "GET") == 0)

@@ -163,5 +163,5 @@ enum MHD_Result exchange_send_upgrade(struct exchange *exchange)
         return MHD_NO;
     MHD_add_response_header(response, "Upgrade", "websocket");
     MHD_add_response_header(response, "Sec-WebSocket-Accept", exchange->upgrade_accept);
-    return exchange_send_response(exchange, MHD_HTTP_SWITCHING_PROTOCOLS, response);
+    return exchange_queue_response(exchange, MHD_HTTP_SWITCHING_PROTOCOLS, response);
 }

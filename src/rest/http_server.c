@@ -57,12 +57,31 @@ static int check_methods(const struct method_table *methods, struct err *err)
     return 0;
 }
 
-static void serve_openapi(const struct rest_request *request, struct rest_response *response, void *cookie)
+static void serve_openapi(struct web *web, void *cookie)
 {
     const struct http_server *server = cookie;
-    (void) request;
 
-    buf_add(&response->body, server->openapi.data, server->openapi.len);
+    buf_add(&web->response.body, server->openapi.data, server->openapi.len);
+}
+
+static const struct web_route openapi_route = { .verb = "GET", .path = "/openapi.json", .run = serve_openapi };
+
+static int http_server_make_routes(struct http_server *server, struct err *err)
+{
+    const struct http_server_options *options = &server->options;
+    const struct web_table openapi = { .routes = &openapi_route, .count = 1, .cookie = server };
+    const struct web_table *webs[4] = { NULL };
+    size_t count = 0;
+
+    if (options->web)
+        webs[count++] = options->web;
+    if (options->pages)
+        webs[count++] = options->pages;
+    if (options->openapi_title) {
+        openapi_add(&server->openapi, options->methods, options->web, options->openapi_title, options->openapi_version);
+        webs[count++] = &openapi;
+    }
+    return route_table_new(options->methods, webs, &server->routes, err);
 }
 
 static bool http_server_adopt(void *cookie, int fd, const struct peer *peer, bool with_tls)
@@ -107,16 +126,7 @@ int http_server_new(const struct http_server_options *options, struct http_serve
     r = check_methods(options->methods, err);
     if (r < 0)
         return r;
-    size_t count = options->page_count;
-    server->pages = xalloc((count + 1) * sizeof(*server->pages));
-    if (count > 0)
-        memcpy(server->pages, options->pages, count * sizeof(*server->pages));
-    if (options->openapi_title) {
-        openapi_add(&server->openapi, options->methods, options->web, options->openapi_title, options->openapi_version);
-        server->pages[count++] =
-            (struct rest_page){ .verb = "GET", .path = "/openapi.json", .fn = serve_openapi, .cookie = server };
-    }
-    r = route_table_new(options->methods, options->web, server->pages, count, &server->routes, err);
+    r = http_server_make_routes(server, err);
     if (r == 0)
         r = make_watch(server, err);
     if (r < 0)
@@ -362,7 +372,6 @@ void http_server_free(struct http_server *server)
     buf_done(&server->openapi);
     pthread_mutex_destroy(&server->lock);
     pthread_cond_destroy(&server->idle);
-    free(server->pages);
     free(server);
 }
 

@@ -1,5 +1,5 @@
 /*
- * The API over HTTP/1.1: every route of the method table, plain pages beside, JSON in and out, server-sent events and bytes as streams.
+ * The API over HTTP/1.1: every route of the method table, web routes (call/web.h), JSON in and out, server-sent events and bytes as streams.
  *
  * One thread moves bytes (libmicrohttpd), one accepts connections and watches them (conn_watch.h), handlers run in the pool. A connection costs
  * no thread; a call does, while it runs. What goes wrong before a method is found, or in it, is answered as JSON:
@@ -21,7 +21,6 @@
 #include "call/pool.h"
 #include "call/tls.h"
 #include "call/web.h"
-#include "rest/page.h"
 
 /* Called in the handler's thread when a call is over, before the client hears of it. */
 typedef void (*http_call_end_fn)(const struct method *method, enum err_code code, int64_t ns, void *cookie);
@@ -29,10 +28,9 @@ typedef void (*http_call_end_fn)(const struct method *method, enum err_code code
 /* Everything is borrowed and lives longer than the server. Numbers: 0 is the default in brackets. */
 struct http_server_options {
     const struct method_table *methods;
-    const struct web_table *web; /* NULL: none */
+    const struct web_table *web;   /* NULL: none */
+    const struct web_table *pages; /* likewise, which /openapi.json does not describe */
     struct pool *pool;
-    const struct rest_page *pages;
-    size_t page_count;
     const char *openapi_title;     /* NULL: no /openapi.json */
     const char *openapi_version;   /* of the API */
     const struct tls_files *tls;   /* NULL: no listener speaks TLS. Read at the start, and by http_server_reload() */

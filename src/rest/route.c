@@ -7,7 +7,6 @@
 
 #include "base/hash.h"
 #include "base/mem.h"
-#include "rest/page.h"
 
 #define VERBS_MAX 8
 #define NO_NODE 0 /* the root is nobody's child */
@@ -182,24 +181,34 @@ static int add_methods(struct route_table *table, const struct method_table *met
     return 0;
 }
 
-int route_table_new(const struct method_table *methods, const struct web_table *web, const struct rest_page *pages,
-                    size_t page_count, struct route_table **ret, struct err *err)
+static int route_add_webs(struct route_table *table, const struct web_table *web, struct err *err)
+{
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < web->count; i++) {
+        const struct web_route *route = &web->routes[i];
+
+        r = add_route(table, (struct route){ .verb = route->verb, .path = route->path, .web = route, .cookie = web->cookie },
+                      err);
+    }
+    return r;
+}
+
+int route_table_new(const struct method_table *methods, const struct web_table *const *webs, struct route_table **ret,
+                    struct err *err)
 {
     autoptr(route_table) table = xnew(struct route_table);
-    size_t web_count = web ? web->count : 0;
+    size_t count = methods->count * METHOD_ROUTES_MAX + 1;
     int r;
 
-    table->routes = xalloc((methods->count * METHOD_ROUTES_MAX + web_count + page_count + 1) * sizeof(*table->routes));
+    for (const struct web_table *const *web = webs; *web; web++)
+        count += (*web)->count;
+    table->routes = xalloc(count * sizeof(*table->routes));
     add_node(table);
     grow_steps(table);
     r = add_methods(table, methods, err);
-    for (size_t i = 0; r == 0 && i < web_count; i++) {
-        const struct web_route *route = &web->routes[i];
-
-        r = add_route(table, (struct route){ .verb = route->verb, .path = route->path, .web = route }, err);
-    }
-    for (size_t i = 0; r == 0 && i < page_count; i++)
-        r = add_route(table, (struct route){ .verb = pages[i].verb, .path = pages[i].path, .page = &pages[i] }, err);
+    for (const struct web_table *const *web = webs; r == 0 && *web; web++)
+        r = route_add_webs(table, *web, err);
     if (r < 0)
         return r;
     *ret = steal_ptr(&table);
@@ -289,8 +298,7 @@ bool route_answers_events(const struct route *route)
 {
     if (!route)
         return false;
-    return route->web ? route->web->answer == WEB_ANSWER_EVENTS
-                      : route->method_route && route->method_route->answer == METHOD_ANSWER_EVENTS;
+    return route->web ? route->web->answer == WEB_ANSWER_EVENTS : route->method_route->answer == METHOD_ANSWER_EVENTS;
 }
 
 void route_find(const struct route_table *table, const char *verb, const char *path, size_t len, struct route_match *ret)

@@ -1,5 +1,5 @@
 /*
- * Which method, or which plain page, a request is for.
+ * Which method, or which web route, a request is for.
  *
  * All templates are folded into one tree of path components when the server starts, with one hash table for all steps: finding a route
  * costs a few look-ups for each component of the path, however many routes there are. Where a literal component and a variable both
@@ -19,19 +19,17 @@
 #include "call/method.h"
 #include "call/web.h"
 
-struct rest_page;
-
 #define ROUTE_CAPTURES_MAX 8
 #define ROUTE_ALLOW_MAX 128
 
-/* Where a way leads: a method with the route that was taken to it, a web route, or a plain page. */
+/* Where a path leads: to a method, by one of its routes, or to a web route. */
 struct route {
     const char *verb;                        /* borrowed, as are the others */
     const char *path;                        /* the template */
     const struct method *method;             /* NULL: no method */
     const struct method_route *method_route; /* with a method */
-    const struct web_route *web;             /* NULL: no web route */
-    const struct rest_page *page;            /* without both */
+    const struct web_route *web;             /* without a method */
+    void *cookie;                            /* of the web route's table */
     size_t capture_count;
     char *names[ROUTE_CAPTURES_MAX]; /* owned: the fields that take what the path says, in its order */
 };
@@ -45,14 +43,13 @@ struct route_match {
 
 struct route_table;
 
-/* Refuses templates that are malformed, or two that are the same for one verb. */
-/* `web` may be NULL. */
-int route_table_new(const struct method_table *methods, const struct web_table *web, const struct rest_page *pages,
-                    size_t page_count, struct route_table **ret, struct err *err);
+/* Refuses templates that are malformed, or two that are the same for one verb. `webs` ends with NULL. */
+int route_table_new(const struct method_table *methods, const struct web_table *const *webs, struct route_table **ret,
+                    struct err *err);
 void route_table_free(struct route_table *table);
 DEFINE_AUTOPTR(route_table, route_table_free);
 
-/* Whether what is answered is a stream of events. `route` may be NULL. */
+/* Returns whether the answer is a stream of events. `route` may be NULL. */
 bool route_answers_events(const struct route *route);
 
 /* `path` is raw, up to the question mark. HEAD is served by GET. */

@@ -1,11 +1,9 @@
 /*
- * The plain pages beside the API: /health and /metrics.
+ * The plain pages beside the API: /health and /metrics. Their cookie is the server.
  */
 #pragma once
 
-#include "rest/page.h"
+#include "call/web.h"
 
-struct server;
-
-/* Their cookies are the server. */
-const struct rest_page *pages_make(struct server *server, size_t *ret_count);
+extern const struct web_route page_routes[];
+extern const size_t page_route_count;

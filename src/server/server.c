@@ -175,14 +175,12 @@ static int start_grpc(struct server *server, struct err *err)
 static int start_rest(struct server *server, struct err *err)
 {
     const struct config *config = server->config;
-    size_t page_count;
-    const struct rest_page *pages = pages_make(server, &page_count);
+    const struct web_table pages = { .routes = page_routes, .count = page_route_count, .cookie = server };
     struct http_server_options options = {
         .methods = &server->methods,
         .web = compat_routes_make(&server->api),
         .pool = server->pool,
-        .pages = pages,
-        .page_count = page_count,
+        .pages = &pages,
         .openapi_title = "AgentFense",
         .openapi_version = AGENTFENSE_VERSION,
         .tls = server->tls ? &server->tls_files : NULL,

@@ -359,58 +359,63 @@ static const struct method methods[] = {
     { SERVICE, "Hidden", 0, QUESTION, ANSWER, echo, { { 0 } }, NULL, NULL },
 };
 
-static void show_health(const struct rest_request *request, struct rest_response *response, void *cookie)
+static void show_health(struct web *web, void *cookie)
 {
-    (void) request, (void) cookie;
-    buf_add_str(&response->body, "{\"status\":\"ok\"}");
+    (void) cookie;
+    buf_add_str(&web->response.body, "{\"status\":\"ok\"}");
 }
 
-static void show_notes(const struct rest_request *request, struct rest_response *response, void *cookie)
+static void show_notes(struct web *web, void *cookie)
 {
-    (void) request, (void) cookie;
-    response->content_type = "text/plain";
+    (void) cookie;
+    web->response.content_type = "text/plain";
     pthread_mutex_lock(&lock);
-    buf_add(&response->body, notes.data, notes.len);
+    buf_add(&web->response.body, notes.data, notes.len);
     pthread_mutex_unlock(&lock);
 }
 
-static void release(const struct rest_request *request, struct rest_response *response, void *cookie)
+static void release(struct web *web, void *cookie)
 {
     (void) cookie;
     pthread_mutex_lock(&lock);
-    is_released = strcmp(request->query, "again") != 0;
+    is_released = !web_query(web, "again");
     pthread_cond_broadcast(&released);
     pthread_mutex_unlock(&lock);
-    buf_add_str(&response->body, "{}");
+    buf_add_str(&web->response.body, "{}");
 }
 
-static void show_page(const struct rest_request *request, struct rest_response *response, void *cookie)
+static void show_page(struct web *web, void *cookie)
 {
-    const char *agent = call_header(request->call, "user-agent");
+    const char *agent = web_header(web, "user-agent"), *rest = web_capture(web, "x");
     (void) cookie;
 
-    response->status = strcmp(request->rest, "missing") == 0 ? 404 : 200;
-    response->content_type = "text/html";
-    rest_response_add_header(response, "Cache-Control", "max-age=60");
-    buf_addf(&response->body, "<p>%s|%s|%s", request->rest, request->query, agent ? agent : "");
+    web->response.status = strcmp(rest, "missing") == 0 ? 404 : 200;
+    web->response.content_type = "text/html";
+    web_add_header(web, "Cache-Control", "max-age=60");
+    buf_addf(&web->response.body, "<p>%s|", rest);
+    for (size_t i = 0; i < web->query_count; i++)
+        buf_addf(&web->response.body, "%s%s=%s", i > 0 ? "&" : "", web->queries[i].name, web->queries[i].value);
+    buf_addf(&web->response.body, "|%s", agent ? agent : "");
 }
 
 static struct http_server *server;
 
-static void show_stats(const struct rest_request *request, struct rest_response *response, void *cookie)
+static void show_stats(struct web *web, void *cookie)
 {
     struct http_server_stats stats;
-    (void) request, (void) cookie;
+    (void) cookie;
 
     http_server_stats(server, &stats);
-    buf_addf(&response->body, "{\"connections\":%zu,\"calls\":%zu,\"refused\":%llu}", stats.connections, stats.calls,
+    buf_addf(&web->response.body, "{\"connections\":%zu,\"calls\":%zu,\"refused\":%llu}", stats.connections, stats.calls,
              (unsigned long long) stats.refused);
 }
 
-static const struct rest_page pages[] = {
-    { "GET", "/health", show_health, NULL }, { "GET", "/notes", show_notes, NULL },    { "GET", "/release", release, NULL },
-    { "GET", "/stats", show_stats, NULL },   { "GET", "/ui/{x=**}", show_page, NULL },
+static const struct web_route page_routes[] = {
+    { .verb = "GET", .path = "/health", .run = show_health },  { .verb = "GET", .path = "/notes", .run = show_notes },
+    { .verb = "GET", .path = "/release", .run = release },     { .verb = "GET", .path = "/stats", .run = show_stats },
+    { .verb = "GET", .path = "/ui/{x=**}", .run = show_page },
 };
+static const struct web_table pages = { .routes = page_routes, .count = ARRAY_LEN(page_routes) };
 
 static void on_call_end(const struct method *method, enum err_code code, int64_t ns, void *cookie)
 {
@@ -471,8 +476,7 @@ int main(int argc, char **argv)
     struct http_server_options options = {
         .methods = &table,
         .web = &web_routes,
-        .pages = pages,
-        .page_count = ARRAY_LEN(pages),
+        .pages = &pages,
         .openapi_title = "echo",
         .openapi_version = "1",
         .host_names = hosts,

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "rest/page.h"
 #include "rest/route.h"
 
 static const struct method methods[] = {
@@ -26,14 +25,16 @@ static const struct method methods[] = {
                   { .verb = "POST", .path = "/v1/things/{id}/files" } } },
 };
 
-static const struct rest_page pages[] = { { .verb = "GET", .path = "/health" }, { .verb = "GET", .path = "/" } };
+static const struct web_route page_routes[] = { { .verb = "GET", .path = "/health" }, { .verb = "GET", .path = "/" } };
+static const struct web_table pages = { .routes = page_routes, .count = ARRAY_LEN(page_routes) };
+static const struct web_table *const with_pages[] = { &pages, NULL }, *const without[] = { NULL };
 
 static struct route_table *make_table(void)
 {
     const struct method_table table = { .methods = methods, .count = ARRAY_LEN(methods) };
     struct route_table *routes = NULL;
 
-    assert_int_equal(route_table_new(&table, NULL, pages, ARRAY_LEN(pages), &routes, NULL), 0);
+    assert_int_equal(route_table_new(&table, with_pages, &routes, NULL), 0);
     return routes;
 }
 
@@ -42,7 +43,7 @@ static const char *find(const struct route_table *table, const char *verb, const
     route_find(table, verb, path, strlen(path), match);
     if (!match->route)
         return NULL;
-    return match->route->method ? match->route->method->name : match->route->page->path;
+    return match->route->method ? match->route->method->name : match->route->web->path;
 }
 
 static void test_paths_lead_to_methods(void **state)
@@ -139,7 +140,7 @@ static void test_a_thousand_routes_are_all_found(void **state)
         snprintf(paths[i], sizeof(paths[i]), "/v%d/a%d/{id}/b%d", i % 7, i, i % 13);
         many[i] = (struct method){ .name = paths[i], .routes = { { .verb = "GET", .path = paths[i] } } };
     }
-    assert_int_equal(route_table_new(&all, NULL, NULL, 0, &table, NULL), 0);
+    assert_int_equal(route_table_new(&all, without, &table, NULL), 0);
     for (int i = 0; i < COUNT; i++) {
         char path[40];
 
@@ -161,14 +162,14 @@ static void test_templates_that_make_no_sense_are_refused(void **state)
         struct route_table *routes = NULL;
         struct err err = ERR_NONE;
 
-        assert_int_equal(route_table_new(&table, NULL, NULL, 0, &routes, &err), -EINVAL);
+        assert_int_equal(route_table_new(&table, without, &routes, &err), -EINVAL);
         assert_int_equal(err.code, ERR_INVALID_ARGUMENT);
     }
     const struct method twice[] = { { .name = "X", .routes = { { .verb = "GET", .path = "/a/{b}" } } },
                                     { .name = "Y", .routes = { { .verb = "GET", .path = "/a/{c}" } } } };
     const struct method_table table = { .methods = twice, .count = 2 };
     struct route_table *routes = NULL;
-    assert_int_equal(route_table_new(&table, NULL, NULL, 0, &routes, NULL), -EINVAL);
+    assert_int_equal(route_table_new(&table, without, &routes, NULL), -EINVAL);
 }
 
 int main(void)
