@@ -8,7 +8,7 @@
 """
 
 from ._archive import UploadWarning
-from ._rpc import AsyncCommandStream, CommandStream
+from ._rpc import AsyncCommandStream, AsyncOutputStream, CommandStream, OutputStream
 from .async_client import AsyncSandboxClient, AsyncSessionWrapper
 from .async_sandbox import AsyncSandbox
 from .async_workspace import AsyncWorkspace
@@ -56,7 +56,21 @@ from .presets import (
     list_presets,
     register_preset,
 )
-from .review import Approval, Conflicts, Diff, FileChange, Finish, Hunk, Rebase, Undo, WorkspaceInfo
+from .review import (
+    Approval,
+    ApprovalRecord,
+    Commit,
+    Conflicts,
+    Diff,
+    FileChange,
+    Finish,
+    Hunk,
+    Pending,
+    PendingFile,
+    Rebase,
+    Undo,
+    WorkspaceInfo,
+)
 from .sandbox import Sandbox
 from .types import (
     Codebase,
@@ -64,13 +78,21 @@ from .types import (
     ExecResult,
     Explanation,
     FileInfo,
+    FileStat,
+    LintFinding,
+    Output,
     PatternType,
     Permission,
+    PermissionChange,
     PermissionRule,
+    ProcessInfo,
     ResourceLimits,
+    RulesPreview,
     RuntimeType,
     SandboxInfo,
     SandboxStatus,
+    SearchMatch,
+    SearchResult,
     Session,
     SessionStatus,
     UploadProgress,
@@ -99,14 +121,20 @@ __all__ = [
     "AsyncSessionWrapper",
     "CommandStream",
     "AsyncCommandStream",
-    # workspaces
+    "OutputStream",
+    "AsyncOutputStream",
     "Workspace",
     "AsyncWorkspace",
+    # reviews
     "WorkspaceInfo",
     "Diff",
     "FileChange",
     "Hunk",
     "Approval",
+    "ApprovalRecord",
+    "Commit",
+    "Pending",
+    "PendingFile",
     "Undo",
     "Finish",
     "Conflicts",
@@ -122,6 +150,14 @@ __all__ = [
     "SandboxInfo",
     "Codebase",
     "FileInfo",
+    "FileStat",
+    "SearchMatch",
+    "SearchResult",
+    "ProcessInfo",
+    "Output",
+    "PermissionChange",
+    "RulesPreview",
+    "LintFinding",
     "UploadResult",
     "Session",
     "ExecResult",

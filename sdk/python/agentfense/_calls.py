@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import codecs
+import json
 import os
+import shlex
+import time
 from datetime import timedelta
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, TypeVar, Union
+from typing import IO, Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, TypeVar, Union
 
 from . import _convert as convert
 from ._archive import Progress, archive, scan
@@ -12,19 +16,22 @@ from ._convert import Seconds
 from ._failure import Subject
 from ._ignore import IgnoreRules
 from ._progress import ProgressBar
-from ._rpc import Blocking, Call, Plan
-from ._schema import messages
-from .exceptions import SessionClosedError, SessionNotFoundError
+from ._rpc import Blocking, Call, Plan, Streaming
+from ._schema import enum_number, enum_words, messages
+from .exceptions import InvalidConfigurationError, SessionClosedError, SessionNotFoundError
 from .types import (
     Codebase,
     Event,
     ExecResult,
     Explanation,
     FileInfo,
+    LintFinding,
     ResourceLimits,
     RuleLike,
+    RulesPreview,
     RuntimeType,
     SandboxInfo,
+    SandboxStatus,
     Session,
     SessionStatus,
     UploadResult,
@@ -37,12 +44,14 @@ T = TypeVar("T")
 Limits = Union[ResourceLimits, Dict[str, Any], None]
 Runtime = Union[RuntimeType, str, None]
 Env = Optional[Mapping[str, str]]
-Input = Union[str, bytes, None]
+Input = Union[str, bytes, bytearray, memoryview, IO[str], IO[bytes], None]
+Command = Union[str, Sequence[str]]
+OnOutput = Optional[Callable[[str], Any]]
 
 FILES_PER_PAGE = 5000  # of half a million files no answer is larger than others can take
 
 
-def _pages(method: str, request: Any, subject: Subject, field: str, convert_one: Callable[[Any], T]) -> Plan[List[T]]:
+def pages(method: str, request: Any, subject: Subject, field: str, convert_one: Callable[[Any], T]) -> Plan[List[T]]:
     """All pages of a list: what `field` of the answers has."""
     found: List[T] = []
     while True:
@@ -56,8 +65,17 @@ def _pages(method: str, request: Any, subject: Subject, field: str, convert_one:
 # ---- sandboxes
 
 
+def _switch(value: Optional[bool]) -> int:
+    """The server's default, on, off."""
+    return 0 if value is None else 1 if value else 2
+
+
+def _json(value: Union[Mapping[str, Any], str, None]) -> str:
+    return value if isinstance(value, str) else json.dumps(dict(value)) if value is not None else ""
+
+
 def create_sandbox(
-    codebase_id: str,
+    codebase_id: str = "",
     permissions: Optional[Iterable[RuleLike]] = None,
     labels: Optional[Mapping[str, str]] = None,
     expires_in: Seconds = None,
@@ -68,6 +86,21 @@ def create_sandbox(
     network: Optional[str] = None,
     env: Env = None,
     sync_on_completion: Optional[bool] = None,
+    directory: Optional[PathLike] = None,
+    project_root: Optional[PathLike] = None,
+    reserve: Optional[Iterable[str]] = None,
+    lock: bool = True,
+    name: Optional[str] = None,
+    driver: Optional[str] = None,
+    profile: Optional[str] = None,
+    host_mount: Optional[bool] = None,
+    restarts: bool = False,
+    tags: Optional[Iterable[str]] = None,
+    metadata: Optional[Mapping[str, Any]] = None,
+    behavior: Optional[Mapping[str, Any]] = None,
+    creator: Optional[str] = None,
+    creator_type: Optional[str] = None,
+    idempotency_key: Optional[str] = None,
 ) -> Plan[SandboxInfo]:
     request = messages.CreateSandboxRequest(
         codebase_id=codebase_id,
@@ -80,22 +113,66 @@ def create_sandbox(
         preset=preset or "",
         network=network or "",
         env=dict(env or {}),
-        sync_on_completion=0 if sync_on_completion is None else 1 if sync_on_completion else 2,
+        sync_on_completion=_switch(sync_on_completion),
+        directory=os.path.abspath(os.fspath(directory)) if directory is not None else "",
+        project_root=os.path.abspath(os.fspath(project_root)) if project_root is not None else "",
+        reserved_paths=list(reserve or ()),
+        no_lock=not lock,
+        name=name or "",
+        driver=driver or "",
+        profile=profile or "",
+        host_mount=_switch(host_mount),
+        restarts=restarts,
+        tags=list(tags or ()),
+        metadata=_json(metadata),
+        behavior=_json(behavior),
+        creator=creator or "",
+        creator_type=creator_type or "",
+        idempotency_key=idempotency_key or "",
     )
-    answer = yield Call("CreateSandbox", request, Subject("Create sandbox", codebase_id=codebase_id))
+    subject = Subject("Create sandbox", codebase_id=codebase_id, is_review=directory is not None)
+    answer = yield Call("CreateSandbox", request, subject)
     return convert.sandbox_of(answer)
 
 
-def get_sandbox(sandbox_id: str) -> Plan[SandboxInfo]:
-    request = messages.GetSandboxRequest(sandbox_id=sandbox_id)
+def get_sandbox(sandbox_id: str, include_deleted: bool = False) -> Plan[SandboxInfo]:
+    request = messages.GetSandboxRequest(sandbox_id=sandbox_id, include_deleted=include_deleted)
     answer = yield Call("GetSandbox", request, Subject("Get sandbox", sandbox_id=sandbox_id))
     return convert.sandbox_of(answer)
 
 
-def list_sandboxes(codebase_id: Optional[str] = None) -> Plan[List[SandboxInfo]]:
-    request = messages.ListSandboxesRequest(codebase_id=codebase_id or "")
+def list_sandboxes(
+    codebase_id: Optional[str] = None,
+    status: Union[SandboxStatus, str, None] = None,
+    base: Optional[str] = None,
+    decision: Optional[str] = None,
+    name: Optional[str] = None,
+    directory: Optional[PathLike] = None,
+    creator: Optional[str] = None,
+    owner_id: Optional[str] = None,
+    tags: Optional[Iterable[str]] = None,
+    labels: Optional[Mapping[str, str]] = None,
+) -> Plan[List[SandboxInfo]]:
+    def number(enum: str, word: Optional[str]) -> int:
+        found = enum_number(enum, word) if word else 0
+        if word and not found:
+            raise InvalidConfigurationError(f"'{word}' is no {enum}; there are {', '.join(enum_words(enum))}")
+        return found
+
+    request = messages.ListSandboxesRequest(
+        codebase_id=codebase_id or "",
+        status=number("SandboxStatus", SandboxStatus(status).value if status else None),
+        base_kind=number("SandboxBase", base),
+        decision=number("SandboxDecision", decision),
+        name=name or "",
+        directory=os.path.realpath(directory) if directory is not None else "",
+        creator=creator or "",
+        owner_id=owner_id or "",
+        tags=list(tags or ()),
+        labels=dict(labels or {}),
+    )
     subject = Subject("List sandboxes", codebase_id=codebase_id or "")
-    return _pages("ListSandboxes", request, subject, "sandboxes", convert.sandbox_of)
+    return (yield from pages("ListSandboxes", request, subject, "sandboxes", convert.sandbox_of))
 
 
 def start_sandbox(sandbox_id: str, timeout: Seconds = None) -> Plan[SandboxInfo]:
@@ -111,8 +188,8 @@ def stop_sandbox(sandbox_id: str) -> Plan[SandboxInfo]:
     return convert.sandbox_of(answer)
 
 
-def destroy_sandbox(sandbox_id: str) -> Plan[None]:
-    request = messages.DestroySandboxRequest(sandbox_id=sandbox_id)
+def destroy_sandbox(sandbox_id: str, purge: bool = False) -> Plan[None]:
+    request = messages.DestroySandboxRequest(sandbox_id=sandbox_id, purge=purge)
     yield Call("DestroySandbox", request, Subject("Destroy sandbox", sandbox_id=sandbox_id))
 
 
@@ -126,10 +203,48 @@ def update_permissions(
     return convert.sandbox_of(answer)
 
 
+def add_rules(sandbox_id: str, permissions: Iterable[RuleLike]) -> Plan[SandboxInfo]:
+    request = messages.AddPermissionRulesRequest(sandbox_id=sandbox_id, permissions=convert.to_rules(permissions))
+    answer = yield Call("AddPermissionRules", request, Subject("Add rules", sandbox_id=sandbox_id))
+    return convert.sandbox_of(answer)
+
+
+def remove_rules(sandbox_id: str, patterns: Iterable[str]) -> Plan[SandboxInfo]:
+    request = messages.RemovePermissionRulesRequest(sandbox_id=sandbox_id, patterns=list(patterns))
+    answer = yield Call("RemovePermissionRules", request, Subject("Remove rules", sandbox_id=sandbox_id))
+    return convert.sandbox_of(answer)
+
+
 def explain_permission(sandbox_id: str, path: str) -> Plan[Explanation]:
     request = messages.ExplainPermissionRequest(sandbox_id=sandbox_id, path=path)
     answer = yield Call("ExplainPermission", request, Subject("Explain permission", sandbox_id=sandbox_id, path=path))
     return convert.explanation_of(answer)
+
+
+def preview_rules(
+    sandbox_id: str,
+    permissions: Optional[Iterable[RuleLike]],
+    preset: Optional[str],
+    add: Optional[Iterable[RuleLike]],
+    remove: Optional[Iterable[str]],
+    paths: Optional[Iterable[str]],
+) -> Plan[RulesPreview]:
+    request = messages.PreviewPermissionsRequest(
+        sandbox_id=sandbox_id,
+        preset=preset or "",
+        permissions=convert.to_rules(permissions),
+        add=convert.to_rules(add),
+        remove_patterns=list(remove or ()),
+        paths=list(paths or ()),
+    )
+    answer = yield Call("PreviewPermissions", request, Subject("Preview rules", sandbox_id=sandbox_id))
+    return convert.preview_of(answer)
+
+
+def lint_rules(sandbox_id: str) -> Plan[List[LintFinding]]:
+    request = messages.LintPermissionsRequest(sandbox_id=sandbox_id)
+    answer = yield Call("LintPermissions", request, Subject("Lint rules", sandbox_id=sandbox_id))
+    return [convert.finding_of(finding) for finding in answer.findings]
 
 
 def list_events(
@@ -137,47 +252,104 @@ def list_events(
 ) -> Plan[List[Event]]:
     request = messages.ListEventsRequest(sandbox_id=sandbox_id or "", codebase_id=codebase_id or "", type=type or "")
     subject = Subject("List events", sandbox_id=sandbox_id or "", codebase_id=codebase_id or "")
-    return _pages("ListEvents", request, subject, "events", convert.event_of)
+    return pages("ListEvents", request, subject, "events", convert.event_of)
 
 
 # ---- commands
 
 
+def line_of(command: Command) -> str:
+    """A line for the shell; a program with its arguments is quoted.
+
+    >>> line_of("ls | wc"), line_of(["echo", "a b"])
+    ('ls | wc', "echo 'a b'")
+    """
+    return command if isinstance(command, str) else shlex.join(command)
+
+
+def _read_input(stdin: Input) -> Union[str, bytes]:
+    if stdin is None or isinstance(stdin, (str, bytes)):
+        return stdin or b""
+    if isinstance(stdin, (bytearray, memoryview)):
+        return bytes(stdin)
+    content: Union[str, bytes] = stdin.read()
+    return content
+
+
 def exec_call(
     method: str,
     sandbox_id: str,
-    command: str,
+    command: Command,
     stdin: Input = None,
     env: Env = None,
     workdir: Optional[str] = None,
     timeout: Seconds = None,
 ) -> Call:
     """`Exec` and `ExecStream` are asked alike."""
+    line = line_of(command)
     request = messages.ExecRequest(
         sandbox_id=sandbox_id,
-        command=command,
+        command=line,
         env=dict(env or {}),
         workdir=workdir or "",
         timeout=convert.to_duration(timeout),
     )
-    if isinstance(stdin, bytes):
-        request.stdin_data = stdin
-    elif stdin:
-        request.stdin = stdin
+    content = _read_input(stdin)
+    if isinstance(content, bytes):
+        request.stdin_data = content
+    else:
+        request.stdin = content
     seconds = convert.seconds_of(timeout)
-    return Call(method, request, Subject("Execute command", sandbox_id=sandbox_id, command=command, timeout=seconds))
+    return Call(method, request, Subject("Execute command", sandbox_id=sandbox_id, command=line, timeout=seconds))
 
 
 def exec_command(
     sandbox_id: str,
-    command: str,
+    command: Command,
     stdin: Input = None,
     env: Env = None,
     workdir: Optional[str] = None,
     timeout: Seconds = None,
 ) -> Plan[ExecResult]:
-    answer = yield exec_call("Exec", sandbox_id, command, stdin, env, workdir, timeout)
-    return convert.result_of(answer, command)
+    call = yield Blocking(lambda: exec_call("Exec", sandbox_id, command, stdin, env, workdir, timeout))
+    answer = yield call
+    return convert.result_of(answer, call.subject.command)
+
+
+def exec_watched(
+    sandbox_id: str,
+    command: Command,
+    stdin: Input,
+    env: Env,
+    workdir: Optional[str],
+    timeout: Seconds,
+    on_stdout: OnOutput,
+    on_stderr: OnOutput,
+) -> Plan[ExecResult]:
+    """As `exec_command`; whoever wants to see the output before the end is called with it."""
+    call = yield Blocking(lambda: exec_call("ExecStream", sandbox_id, command, stdin, env, workdir, timeout))
+    decoders = {name: codecs.getincrementaldecoder("utf-8")("replace") for name in ("stdout", "stderr")}
+    wanted = {"stdout": on_stdout, "stderr": on_stderr}
+    texts: Dict[str, List[str]] = {"stdout": [], "stderr": []}
+    began = time.monotonic()
+
+    def take(message: Any) -> Any:
+        output = convert.output_of(message)
+        text = decoders[output.stream].decode(output.data)
+        texts[output.stream].append(text)
+        watcher = wanted[output.stream]
+        return watcher(text) if watcher is not None and text else None
+
+    code = yield Streaming(call, take)
+    for name, decoder in decoders.items():
+        texts[name].append(decoder.decode(b"", True))
+    return ExecResult(
+        stdout="".join(texts["stdout"]),
+        stderr="".join(texts["stderr"]),
+        exit_code=code if code is not None else 0,
+        duration=timedelta(seconds=time.monotonic() - began),
+        command=call.subject.command,
+    )
 
 
 # ---- sessions
@@ -243,7 +415,7 @@ def get_codebase(codebase_id: str) -> Plan[Codebase]:
 
 def list_codebases(owner_id: Optional[str] = None) -> Plan[List[Codebase]]:
     request = messages.ListCodebasesRequest(owner_id=owner_id or "")
-    return _pages("ListCodebases", request, Subject("List codebases"), "codebases", convert.codebase_of)
+    return pages("ListCodebases", request, Subject("List codebases"), "codebases", convert.codebase_of)
 
 
 def delete_codebase(codebase_id: str, force: bool = False) -> Plan[None]:
@@ -279,7 +451,7 @@ def list_files(codebase_id: str, path: str = "", recursive: bool = False) -> Pla
         codebase_id=codebase_id, path=path, recursive=recursive, page_size=FILES_PER_PAGE
     )
     subject = Subject("List files", codebase_id=codebase_id, path=path)
-    return _pages("ListFiles", request, subject, "files", convert.file_of)
+    return pages("ListFiles", request, subject, "files", convert.file_of)
 
 
 def delete_file(codebase_id: str, file_path: str) -> Plan[Codebase]:
@@ -328,7 +500,7 @@ def download_archive(codebase_id: str, path: str = "") -> Plan[bytes]:
 def list_versions(codebase_id: str) -> Plan[List[Version]]:
     request = messages.ListVersionsRequest(codebase_id=codebase_id)
     subject = Subject("List versions", codebase_id=codebase_id)
-    return _pages("ListVersions", request, subject, "versions", convert.version_of)
+    return pages("ListVersions", request, subject, "versions", convert.version_of)
 
 
 def restore_version(codebase_id: str, version: int, path: str = "") -> Plan[Version]:

@@ -6,7 +6,7 @@ import json
 from datetime import datetime, timedelta
 from typing import Any, Dict, Iterable, List, Optional, Union
 
-from ._schema import messages
+from ._schema import enum_word, messages
 from .exceptions import InvalidConfigurationError
 from .presets import to_rule
 from .types import (
@@ -15,14 +15,22 @@ from .types import (
     ExecResult,
     Explanation,
     FileInfo,
+    FileStat,
+    LintFinding,
+    Output,
     PatternType,
     Permission,
+    PermissionChange,
     PermissionRule,
+    ProcessInfo,
     ResourceLimits,
     RuleLike,
+    RulesPreview,
     RuntimeType,
     SandboxInfo,
     SandboxStatus,
+    SearchMatch,
+    SearchResult,
     Session,
     SessionStatus,
     UploadResult,
@@ -37,7 +45,6 @@ _RUNTIMES = {RuntimeType.BWRAP: 1, RuntimeType.DOCKER: 2}
 _PERMISSION_OF = {number: value for value, number in _PERMISSIONS.items()}
 _PATTERN_TYPE_OF = {number: value for value, number in _PATTERN_TYPES.items()}
 _RUNTIME_OF = {number: value for value, number in _RUNTIMES.items()}
-_STATUS_OF = {1: SandboxStatus.PENDING, 2: SandboxStatus.RUNNING, 3: SandboxStatus.STOPPED, 4: SandboxStatus.ERROR}
 _SESSION_STATUS_OF = {1: SessionStatus.ACTIVE, 2: SessionStatus.CLOSED}
 _LIMITS = ("memory_bytes", "cpu_quota", "cpu_shares", "pids_limit", "disk_bytes", "disk_inodes")
 
@@ -91,7 +98,7 @@ def to_limits(limits: Union[ResourceLimits, Dict[str, Any], None]) -> Any:
     return messages.ResourceLimits(**given.to_dict())
 
 
-def _time(stamp: Any) -> Optional[datetime]:
+def time_of(stamp: Any) -> Optional[datetime]:
     return datetime.fromtimestamp(stamp.seconds + stamp.nanos / 1e9) if stamp.seconds else None
 
 
@@ -109,23 +116,42 @@ def _limits_of(message: Any) -> Optional[ResourceLimits]:
     return ResourceLimits(**values) if any(values.values()) else None
 
 
+def _status(number: int) -> SandboxStatus:
+    return SandboxStatus(enum_word("SandboxStatus", number) or "pending")
+
+
 def sandbox_of(message: Any) -> SandboxInfo:
     return SandboxInfo(
         id=message.id,
         codebase_id=message.codebase_id,
-        status=_STATUS_OF.get(message.status, SandboxStatus.PENDING),
+        status=_status(message.status),
         permissions=[rule_of(rule) for rule in message.permissions],
         labels=dict(message.labels),
-        created_at=_time(message.created_at),
-        started_at=_time(message.started_at),
-        stopped_at=_time(message.stopped_at),
-        expires_at=_time(message.expires_at),
+        created_at=time_of(message.created_at),
+        started_at=time_of(message.started_at),
+        stopped_at=time_of(message.stopped_at),
+        expires_at=time_of(message.expires_at),
         runtime=_RUNTIME_OF.get(message.runtime, RuntimeType.BWRAP),
         image=message.image or None,
         resources=_limits_of(message.resources),
         status_reason=message.status_reason,
         owner_id=message.owner_id,
         warnings=list(message.warnings),
+        name=message.name,
+        directory=message.directory,
+        project_root=message.project_root,
+        decision=enum_word("SandboxDecision", message.decision) or "open",
+        driver=message.driver,
+        network=message.network,
+        preset=message.preset,
+        profile=message.profile,
+        creator=message.creator,
+        tags=list(message.tags),
+        metadata=json.loads(message.metadata) if message.metadata else {},
+        version=message.version,
+        changed_files=message.changed_files,
+        changed_bytes=message.changed_bytes,
+        restorable_until=time_of(message.restorable_until),
     )
 
 
@@ -136,8 +162,8 @@ def codebase_of(message: Any) -> Codebase:
         owner_id=message.owner_id,
         size=message.size,
         file_count=message.file_count,
-        created_at=_time(message.created_at),
-        updated_at=_time(message.updated_at),
+        created_at=time_of(message.created_at),
+        updated_at=time_of(message.updated_at),
         version=message.version,
     )
 
@@ -148,7 +174,7 @@ def file_of(message: Any) -> FileInfo:
         name=message.name,
         is_dir=message.is_dir,
         size=message.size,
-        modified_at=_time(message.modified_at),
+        modified_at=time_of(message.modified_at),
         is_symlink=message.is_symlink,
         is_executable=message.is_executable,
     )
@@ -160,8 +186,8 @@ def session_of(message: Any) -> Session:
         sandbox_id=message.sandbox_id,
         status=_SESSION_STATUS_OF.get(message.status, SessionStatus.UNKNOWN),
         shell=message.shell or "/bin/bash",
-        created_at=_time(message.created_at),
-        closed_at=_time(message.closed_at),
+        created_at=time_of(message.created_at),
+        closed_at=time_of(message.closed_at),
     )
 
 
@@ -200,7 +226,7 @@ def archive_of(message: Any) -> UploadResult:
 def event_of(message: Any) -> Event:
     return Event(
         sequence=message.sequence,
-        time=_time(message.time),
+        time=time_of(message.time),
         type=message.type,
         sandbox_id=message.sandbox_id,
         codebase_id=message.codebase_id,
@@ -222,9 +248,68 @@ def explanation_of(message: Any) -> Explanation:
 def version_of(message: Any) -> Version:
     return Version(
         number=message.number,
-        created_at=_time(message.created_at),
+        created_at=time_of(message.created_at),
         author=message.author,
         reason=message.reason,
         files_changed=message.files_changed,
         conflicts=list(message.conflicts),
+    )
+
+
+def output_of(message: Any) -> Output:
+    return Output("stderr" if message.type == 2 else "stdout", message.data)
+
+
+def stat_of(message: Any) -> FileStat:
+    return FileStat(
+        path=message.path,
+        name=message.name,
+        type=enum_word("FileType", message.type) or "other",
+        size=message.size,
+        mode=message.mode,
+        modified_at=time_of(message.modified_at),
+        symlink_target=message.symlink_target or None,
+        etag=message.etag,
+    )
+
+
+def search_of(message: Any) -> SearchResult:
+    matches = [SearchMatch(one.path, one.line, one.text, list(one.before), list(one.after)) for one in message.matches]
+    limit = ("", "results", "bytes", "time")[message.limit]
+    return SearchResult(matches, limit, message.files_searched, message.files_skipped)
+
+
+def process_of(message: Any) -> ProcessInfo:
+    return ProcessInfo(
+        id=message.id,
+        sandbox_id=message.sandbox_id,
+        pid=message.pid,
+        status=enum_word("ProcessStatus", message.status) or "lost",
+        command=message.command,
+        name=message.name,
+        tag=message.tag,
+        started_at=time_of(message.started_at),
+        ended_at=time_of(message.ended_at),
+        exit_code=message.exit_code,
+        signal=message.signal,
+    )
+
+
+def finding_of(message: Any) -> LintFinding:
+    return LintFinding(enum_word("LintSeverity", message.severity), message.code, message.rule, message.text)
+
+
+def preview_of(message: Any) -> RulesPreview:
+    level = _PERMISSION_OF.get
+    return RulesPreview(
+        rules=[rule_of(rule) for rule in message.permissions],
+        changes=[
+            PermissionChange(one.path, level(one.before, Permission.NONE), level(one.after, Permission.NONE))
+            for one in message.changes
+        ],
+        revealed=message.revealed,
+        hidden=message.hidden,
+        changed=message.changed,
+        is_complete=not message.incomplete,
+        findings=[finding_of(one) for one in message.findings],
     )

@@ -32,8 +32,8 @@ def _prepare() -> None:
 
 
 def start(binary: str, directory: str) -> subprocess.Popen[bytes]:
-    """The server, with nothing but two sockets to reach it by."""
-    settings = ["--grpc-addr=", f"--http-addr=unix:{directory}/http.sock", f"--unix-socket={directory}/grpc.sock"]
+    """The server, with nothing but a socket to reach it by."""
+    settings = ["--grpc-addr=", "--http-addr=", f"--unix-socket={directory}/grpc.sock"]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("AGENTFENSE_")}
     environment["AGENTFENSE_STATE_DIR"] = f"{directory}/state"
     with open(f"{directory}/log", "wb") as log:
@@ -67,10 +67,8 @@ def last_words(directory: str) -> str:
 
 def destroy_all(directory: str) -> None:
     """Its sandboxes would go on without it."""
-    from . import SandboxClient, SandboxError, _review, _web  # here, because it is needed only now
+    from . import SandboxClient, SandboxError  # here, because it is needed only now
 
-    with contextlib.suppress(SandboxError):
-        _review.run(_web.Site(f"unix:{directory}/http.sock"), _review.delete_all())
     with SandboxClient(f"unix:{directory}/grpc.sock") as client, contextlib.suppress(SandboxError):
         for sandbox in client.list_sandboxes():
             with contextlib.suppress(SandboxError):
@@ -111,7 +109,7 @@ def main(binary: str, directory: str) -> int:
         print(f"'{binary}': {error.strerror}", flush=True)
         shutil.rmtree(directory, ignore_errors=True)
         return 1
-    if not all(wait_for_socket(server, f"{directory}/{name}.sock") for name in ("grpc", "http")):
+    if not wait_for_socket(server, f"{directory}/grpc.sock"):
         print(last_words(directory) or "The private server did not start.", flush=True)
         end(server, directory)
         return 1

@@ -1,9 +1,8 @@
-"""What is known of a sandbox, a session, a workspace, without asking: the same for programs with an event loop and for those without."""
+"""What is known of a sandbox, a session, without asking: the same for programs with an event loop and for those without."""
 
 from __future__ import annotations
 
 from ._lifecycle import Life
-from .review import WorkspaceInfo
 from .types import Codebase, RuntimeType, SandboxInfo, SandboxStatus, Session, SessionStatus
 
 
@@ -32,7 +31,22 @@ class KnownSandbox:
         return self._life.info
 
     @property
+    def name(self) -> str:
+        return self._life.info.name
+
+    @property
+    def directory(self) -> str:
+        """What it is over; "" if that is a codebase."""
+        return self._life.info.directory
+
+    @property
+    def decision(self) -> str:
+        """`open`, `approved` or `rejected`, as last seen."""
+        return self._life.info.decision
+
+    @property
     def codebase(self) -> Codebase:
+        """What it is over; a SandboxError if that is a directory."""
         return self._life.codebase
 
     def __repr__(self) -> str:
@@ -60,24 +74,3 @@ class KnownSession:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(id={self.id!r}, sandbox_id={self.sandbox_id!r}, status={self.status.value!r})"
-
-
-class KnownWorkspace:
-    _info: WorkspaceInfo
-
-    @property
-    def id(self) -> str:
-        return self._info.id
-
-    @property
-    def info(self) -> WorkspaceInfo:
-        """What was known of it last; `refresh()` asks again."""
-        return self._info
-
-    @property
-    def status(self) -> str:
-        """active, stopped, approved, rejected, deleted or error, as far as is known."""
-        return self._info.status
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(id={self.id!r}, status={self.status!r}, scope={self._info.scope!r})"

@@ -21,7 +21,6 @@ from typing import Optional
 from ._failure import Subject
 from ._rpc import DEFAULT_ENDPOINT, Call, Options, Transport
 from ._schema import messages
-from ._web import DEFAULT_URL, Ask, Site, perform
 from .exceptions import ConnectionError, SandboxError
 
 PROBE_SECONDS = 2.0
@@ -39,8 +38,6 @@ class PrivateServer:
             top = "/tmp"
         self.directory = tempfile.mkdtemp(prefix="agentfense-", dir=top)
         self.endpoint = f"unix:{self.directory}/grpc.sock"
-        self.url = f"unix:{self.directory}/http.sock"
-        self.is_for_rpc = self.is_for_web = False  # a server may be at one of the usual addresses, and not at the other
         self.pid = os.getpid()
         package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([package, *os.environ.get("PYTHONPATH", "").split(os.pathsep)])}
@@ -105,9 +102,9 @@ def _listens(address: str) -> bool:
     return True
 
 
-def _check_listens(endpoint: str, address: str) -> None:
+def _check_listens(endpoint: str) -> None:
     """Where none of ours is started, somebody else has to be there; otherwise it is told why none was."""
-    if _listens(address):
+    if _listens(endpoint):
         return
     if _is_off():
         why = "none was started because AGENTFENSE_AUTOSTART says so"
@@ -139,14 +136,9 @@ def _is_default(options: Options, given: Optional[str]) -> bool:
 
 def prefer(options: Options, given: Optional[str]) -> Options:
     """The private server of this process, if there is one already and no other was asked for."""
-    if _server is not None and _server.is_alive() and _server.is_for_rpc and _is_default(options, given):
+    if _server is not None and _server.is_alive() and _is_default(options, given):
         return options._replace(endpoint=_server.endpoint)
     return options
-
-
-def _own(binary: str) -> PrivateServer:
-    """The one there is, or a new one."""
-    return _server if _server is not None and _server.is_alive() else PrivateServer(binary)
 
 
 def ensure(options: Options, given: Optional[str]) -> Options:
@@ -155,41 +147,14 @@ def ensure(options: Options, given: Optional[str]) -> Options:
     if not _is_default(options, given):
         return options
     with _lock:
-        if _server is None or not _server.is_alive() or not _server.is_for_rpc:
+        if _server is None or not _server.is_alive():
             binary = None if _is_off() else find_binary()
             if binary is None:
-                _check_listens(options.endpoint, options.endpoint)
+                _check_listens(options.endpoint)
             if binary is None or _answers(options.endpoint):
                 return options
-            _server = _own(binary)
-            _server.is_for_rpc = True
+            _server = PrivateServer(binary)
         return options._replace(endpoint=_server.endpoint)
-
-
-def _answers_web(site: Site) -> bool:
-    try:
-        perform(site, Ask("GET", "/sandboxes", query={"limit": 1}, seconds=PROBE_SECONDS))
-    except SandboxError:
-        return False
-    return True
-
-
-def ensure_web(site: Site, given: Optional[str]) -> Site:
-    """As `ensure`, for REST."""
-    global _server
-    is_default = given is None and site.url == DEFAULT_URL and not site.token
-    if not is_default:
-        return site
-    with _lock:
-        if _server is None or not _server.is_alive() or not _server.is_for_web:
-            binary = None if _is_off() else find_binary()
-            if binary is None:
-                _check_listens(site.url, DEFAULT_URL.rpartition("/")[2])
-            if binary is None or _answers_web(site):
-                return site
-            _server = _own(binary)
-            _server.is_for_web = True
-        return site._replace(url=_server.url)
 
 
 def stop() -> None:

@@ -1,249 +1,297 @@
-"""The life and the review of a workspace, as plans: what `Workspace` and `AsyncWorkspace` have in common."""
+"""The review of a sandbox's changes, as plans."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import math
-import os
-from datetime import timedelta
-from typing import Any, Callable, Dict, Generator, Iterable, List, Mapping, Optional, TypeVar, Union
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple, Union
 
-from . import _plan
-from ._web import Ask, Site, perform
-from .exceptions import CommandTimeoutError, SandboxNotFoundError
-from .presets import choose_rules
-from .review import Approval, Conflicts, Diff, FileChange, Finish, Hunk, Rebase, Undo, WorkspaceInfo
-from .types import ExecResult, RuleLike
-from .utils import PathLike, check_directory
+from . import _convert as convert
+from ._calls import pages
+from ._failure import Subject
+from ._rpc import Call, Plan
+from ._schema import enum_number, enum_word, messages
+from .exceptions import InvalidConfigurationError, ReviewError
+from .review import (
+    Approval,
+    ApprovalRecord,
+    Commit,
+    Conflicts,
+    Diff,
+    FileChange,
+    Finish,
+    Hunk,
+    Pending,
+    PendingFile,
+    Rebase,
+    Undo,
+)
+from .types import SandboxInfo
 
-T = TypeVar("T")
-Plan = Generator[Ask, Any, T]
+Files = Union[str, FileChange, Iterable[Union[str, FileChange]]]
 Hunks = Union[Mapping[str, Iterable[str]], Iterable[Hunk], None]
-Seconds = Union[float, timedelta, None]
-TERMINAL = ("approved", "rejected", "deleted", "error")
-GRACE = 30.0  # for the way there and back of a command that has a timeout itself
+HASHES_PER_CALL = 10000  # of MarkDiffShown, so that no request is too large
 
 
-def run(site: Site, plan: Plan[T]) -> T:
-    """Carries a plan out."""
-    return _plan.run(plan, lambda ask: perform(site, ask))
+def _ask(method: str, request: Any, what: str) -> Call:
+    return Call(method, request, Subject(what, sandbox_id=request.sandbox_id, is_review=True))
 
 
-async def run_async(site: Site, plan: Plan[T]) -> T:
-    """Likewise in an event loop: each request waits in a thread."""
-    return await _plan.run_async(plan, lambda ask: in_thread(perform, site, ask))
+# ---- looking
 
 
-async def in_thread(function: Callable[..., T], *args: Any) -> T:
-    return await asyncio.get_running_loop().run_in_executor(None, function, *args)
+def _file_of(message: Any) -> FileChange:
+    def mode(number: int) -> Optional[str]:
+        return f"{number:o}" if number else None
 
-
-def _seconds(value: Seconds) -> Optional[float]:
-    return value.total_seconds() if isinstance(value, timedelta) else value
-
-
-def _given(**values: Any) -> Dict[str, Any]:
-    return {name: value for name, value in values.items() if value is not None}
-
-
-# ---- life ----
-
-
-def create(
-    path: PathLike,
-    project: Optional[PathLike],
-    preset: Optional[str],
-    permissions: Optional[Iterable[RuleLike]],
-    reserve: Optional[Iterable[str]],
-    lock: bool,
-    owner: Optional[str],
-    driver: Optional[str],
-    **more: Any,
-) -> Plan[WorkspaceInfo]:
-    check_directory(path)
-    scope = os.path.abspath(os.fspath(path))
-    name, rules = choose_rules(preset or (None if permissions else "development"), permissions)
-    body = _given(
-        scopePath=scope,
-        projectRoot=os.path.abspath(os.fspath(project)) if project is not None else scope,
-        reservedPaths=list(reserve) if reserve is not None else None,
-        owner=owner,
-        driver=driver,
-        preset=name or "view-only",
-        rules=[rule.to_dict() for rule in rules] or None,
-        noLock=None if lock else True,
-        **more,
+    return FileChange(
+        id=message.id,
+        path=message.path,
+        scope_path=message.scope_path,
+        change=enum_word("ChangeKind", message.kind),
+        added=message.lines_added,
+        removed=message.lines_removed,
+        is_binary=message.binary,
+        old_path=message.old_path or None,
+        old_mode=mode(message.old_mode),
+        new_mode=mode(message.new_mode),
+        symlink_target=message.new_symlink_target or None,
+        acknowledge=message.acknowledge_text or None,
+        hash=message.hash or None,
+        is_merged=enum_word("MergeState", message.merge_state) == "merges",
+        conflict=message.conflict or None,
+        acceptance=enum_word("AcceptanceStatus", message.acceptance),
+        error=message.error or ("too large to be compared" if message.too_large else None),
     )
-    return WorkspaceInfo.from_json((yield Ask("POST", "/sandboxes", body)))
 
 
-def get(sandbox_id: str) -> Plan[WorkspaceInfo]:
-    return WorkspaceInfo.from_json((yield Ask("GET", f"/sandboxes/{sandbox_id}", sandbox_id=sandbox_id)))
-
-
-def step(sandbox_id: str, name: str) -> Plan[WorkspaceInfo]:
-    """start, stop, reject, restore."""
-    return WorkspaceInfo.from_json((yield Ask("POST", f"/sandboxes/{sandbox_id}/{name}", {}, sandbox_id=sandbox_id)))
-
-
-def delete(sandbox_id: str, purge: bool = False) -> Plan[None]:
-    with contextlib.suppress(SandboxNotFoundError):
-        yield Ask("DELETE", f"/sandboxes/{sandbox_id}", query={"purge": "true"} if purge else {}, sandbox_id=sandbox_id)
-
-
-def delete_all() -> Plan[None]:
-    told = yield Ask("GET", "/sandboxes", query={"limit": 10000})
-    for item in told["sandboxes"]:
-        if item["status"] != "deleted":
-            yield from delete(item["id"])
-
-
-def leave(sandbox_id: str) -> Plan[None]:
-    """The end of a `with` block: one that was decided about goes, another one stops and keeps its changes."""
-    try:
-        info = yield from get(sandbox_id)
-        if info.status in TERMINAL:
-            yield from delete(sandbox_id)
-        elif info.status == "active":
-            yield from step(sandbox_id, "stop")
-    except SandboxNotFoundError:
-        return
-
-
-# ---- commands ----
-
-
-def command(
-    sandbox_id: str,
-    line: Union[str, Iterable[str]],
-    timeout: Seconds,
-    env: Optional[Mapping[str, str]],
-    workdir: Optional[str],
-    stdin: Optional[str],
-    raise_on_error: bool,
-) -> Plan[ExecResult]:
-    seconds = _seconds(timeout)
-    words = ["/bin/sh", "-c", line] if isinstance(line, str) else list(line)
-    shown = line if isinstance(line, str) else " ".join(words)
-    body = _given(
-        command=words[0],
-        args=words[1:],
-        timeoutSec=max(1, math.ceil(seconds)) if seconds is not None else None,
-        env=dict(env) if env else None,
-        workingDir=workdir,
-        stdin=stdin,
-    )
-    waits = None if seconds is None else seconds + GRACE
-    told = yield Ask("POST", f"/sandboxes/{sandbox_id}/exec", body, seconds=waits, sandbox_id=sandbox_id)
-    if told.get("timedOut"):
-        raise CommandTimeoutError(shown, seconds or 0.0)
-    result = ExecResult(
-        stdout=told.get("stdout", ""),
-        stderr=told.get("stderr", ""),
-        exit_code=int(told.get("exitCode", 0)),
-        duration=timedelta(microseconds=int(told.get("durationNs", 0)) / 1000),
-        command=shown,
-        stdout_truncated=bool(told.get("stdoutTruncated")),
-        stderr_truncated=bool(told.get("stderrTruncated")),
-    )
-    return result.raise_on_error() if raise_on_error else result
-
-
-# ---- review ----
-
-
-def diff(sandbox_id: str, path: Optional[str] = None) -> Plan[Diff]:
-    """All pages as one."""
-    whole: Optional[Diff] = None
-    offset: Optional[int] = 0
-    while offset is not None:
-        query = {"path": path, "offset": offset or None}
-        told = yield Ask("GET", f"/sandboxes/{sandbox_id}/diff", query=query, sandbox_id=sandbox_id)
-        page = Diff.from_json(told)
-        if whole is None:
-            whole = page
-        else:
-            whole.files += page.files
-            whole.text += page.text
-            whole.hash = page.hash
-        offset = told.get("nextOffset")
-    assert whole is not None
+def _assemble(chunks: Iterable[Any], is_whole: bool) -> Diff:
+    """Puts the messages of StreamDiff together: `more` goes on with the file, and an equal id with the hunk, of the one before."""
+    whole = Diff([], "", is_whole)
+    is_open = False  # the last line so far goes on
+    for chunk in chunks:
+        if chunk.HasField("diff"):
+            whole.hash = chunk.diff.diff_hash
+            continue
+        if chunk.HasField("file"):
+            whole.files.append(_file_of(chunk.file))
+            is_open = False
+        part = chunk.file if chunk.HasField("file") else chunk.more
+        file = whole.files[-1]
+        file.hash = part.hash or file.hash
+        for hunk in part.hunks:
+            lines = list(hunk.lines)
+            if not file.hunks or file.hunks[-1].id != hunk.id:
+                file.hunks.append(Hunk(hunk.id, hunk.header, lines, file.id, file.path))
+            else:
+                known = file.hunks[-1].lines
+                if is_open and known and lines:
+                    known[-1] += lines.pop(0)
+                known.extend(lines)
+            is_open = hunk.continues
     return whole
 
 
-def _hunks(hunks: Hunks) -> Optional[List[Dict[str, Any]]]:
-    if hunks is None:
-        return None
+def _in_parts(hashes: Mapping[str, str]) -> Iterator[Dict[str, str]]:
+    items = sorted(hashes.items())
+    for at in range(0, len(items), HASHES_PER_CALL):
+        yield dict(items[at : at + HASHES_PER_CALL])
+
+
+def diff(sandbox_id: str, path: Optional[str] = None, shown: bool = True) -> Plan[Diff]:
+    request = messages.StreamDiffRequest(sandbox_id=sandbox_id, path=path or "")
+    chunks = yield _ask("StreamDiff", request, "Get diff")
+    found = _assemble(chunks, path is None)
+    hashes = {file.id: file.hash for file in found if file.hash} if shown else {}
+    for part in _in_parts(hashes):
+        yield _ask("MarkDiffShown", messages.MarkDiffShownRequest(sandbox_id=sandbox_id, hashes=part), "Mark diff as shown")
+    return found
+
+
+def has_changes(sandbox_id: str) -> Plan[bool]:
+    view = enum_number("DiffView", "files")
+    answer = yield _ask("GetDiff", messages.GetDiffRequest(sandbox_id=sandbox_id, view=view, page_size=1), "Get diff")
+    return bool(answer.total or answer.directories)
+
+
+def patch(sandbox_id: str, path: Optional[str] = None) -> Plan[bytes]:
+    chunks = yield _ask("DownloadPatch", messages.DownloadPatchRequest(sandbox_id=sandbox_id, path=path or ""), "Get patch")
+    return b"".join(chunk.data for chunk in chunks)
+
+
+# ---- deciding
+
+
+def _split(files: Files) -> Tuple[List[str], List[str]]:
+    """Paths and ids."""
+    given = [files] if isinstance(files, (str, FileChange)) else list(files)
+    return [one for one in given if isinstance(one, str)], [one.id for one in given if isinstance(one, FileChange)]
+
+
+def _selection(files: Optional[Files], hunks: Hunks) -> Any:
+    """Everything, if nothing is named."""
+    selection = messages.Selection(all=files is None and hunks is None)
+    if files is not None:
+        paths, ids = _split(files)
+        selection.paths.extend(paths)
+        selection.file_ids.extend(ids)
     if isinstance(hunks, Mapping):
-        return [{"path": path, "hunkIds": list(ids)} for path, ids in hunks.items()]
-    by_file: Dict[str, List[str]] = {}
-    for hunk in hunks:
-        by_file.setdefault(hunk.file_id, []).append(hunk.id)
-    return [{"fileId": file_id, "hunkIds": ids} for file_id, ids in by_file.items()]
+        for path, hunk_ids in hunks.items():
+            selection.hunks.add(path=path, hunk_ids=list(hunk_ids))
+    elif hunks is not None:
+        by_file: Dict[str, List[str]] = {}
+        for hunk in hunks:
+            by_file.setdefault(hunk.file_id, []).append(hunk.id)
+        for file_id, hunk_ids in by_file.items():
+            selection.hunks.add(file_id=file_id, hunk_ids=hunk_ids)
+    return selection
+
+
+def _acknowledge(request: Any, given: Union[bool, str, Iterable[str]]) -> None:
+    if isinstance(given, bool):
+        request.acknowledge_all = given
+        return
+    for name in [given] if isinstance(given, str) else given:
+        reason = enum_number("AcknowledgeReason", name)
+        if reason:
+            request.acknowledge_reasons.append(reason)
+        else:
+            request.acknowledge_files.append(name)
 
 
 def approve(
     sandbox_id: str,
-    files: Optional[Iterable[Union[str, FileChange]]],
+    files: Optional[Files],
     hunks: Hunks,
     message: Optional[str],
     commit: bool,
     seen: Optional[Diff],
-    acknowledge: Union[bool, Iterable[str]],
+    acknowledge: Union[bool, str, Iterable[str]],
     force: bool,
     override_acceptance: bool,
     dry_run: bool,
     actor: Optional[str],
     stop: bool,
+    run_hooks: bool,
 ) -> Plan[Approval]:
-    names = None if files is None else list(files)
-    body = _given(
-        files=[name for name in names if isinstance(name, str)] or None if names else names,
-        fileIds=[name.id for name in names if isinstance(name, FileChange)] or None if names else None,
-        hunks=_hunks(hunks),
-        commitMessage=message,
-        createCommit=True if commit else None,
-        diffHash=seen.hash if seen is not None else None,
-        acknowledge=acknowledge if isinstance(acknowledge, bool) else list(acknowledge),
-        force=force or None,
-        overrideAcceptance=override_acceptance or None,
-        dryRun=dry_run or None,
-        actor=actor,
-        stop=stop or None,
+    request = messages.ApproveRequest(
+        sandbox_id=sandbox_id,
+        selection=_selection(files, hunks),
+        commit=commit,
+        commit_message=message or "",
+        force=force,
+        override_acceptance=override_acceptance,
+        dry_run=dry_run,
+        run_hooks=run_hooks,
+        actor=actor or "",
+        allow_stop=stop,
     )
-    told = yield Ask("POST", f"/sandboxes/{sandbox_id}/approve", body, seconds=None, sandbox_id=sandbox_id)
-    return Approval.from_json(told)
+    if seen is not None and seen.is_whole:
+        request.diff_hash = seen.hash
+    elif seen is not None:
+        for file in seen:
+            request.file_hashes[file.id] = file.hash or ""
+    _acknowledge(request, acknowledge)
+    answer = yield _ask("Approve", request, "Approve")
+    return Approval(
+        id=answer.approval_id,
+        applied=answer.applied,
+        remaining=answer.remaining,
+        files={file.path: enum_word("Verdict", file.verdict) for file in answer.files},
+        commit=answer.commit_hash or None,
+        commit_error=answer.commit_error or None,
+        is_dry=dry_run,
+        refusal=answer.refusal.message or None,
+        note=answer.note or None,
+    )
 
 
-def discard(sandbox_id: str, files: Union[str, Iterable[Union[str, FileChange]]], stop: bool) -> Plan[int]:
-    names: List[Union[str, FileChange]] = [files] if isinstance(files, str) else list(files)
-    body = _given(
-        filePaths=[name for name in names if isinstance(name, str)],
-        fileIds=[name.id for name in names if isinstance(name, FileChange)],
-        stop=stop or None,
-    )
-    told = yield Ask("POST", f"/sandboxes/{sandbox_id}/discard", body, seconds=None, sandbox_id=sandbox_id)
-    return int(told["discarded"])
+def reject(sandbox_id: str, actor: Optional[str] = None) -> Plan[SandboxInfo]:
+    answer = yield _ask("Reject", messages.RejectRequest(sandbox_id=sandbox_id, actor=actor or ""), "Reject")
+    return convert.sandbox_of(answer)
+
+
+def discard(sandbox_id: str, files: Optional[Files], stop: bool) -> Plan[int]:
+    request = messages.DiscardRequest(sandbox_id=sandbox_id, selection=_selection(files, None), allow_stop=stop)
+    answer = yield _ask("Discard", request, "Discard")
+    return int(answer.discarded)
 
 
 def undo(sandbox_id: str, approval_id: Optional[str], dry_run: bool, stop: bool) -> Plan[Undo]:
-    body = _given(approvalId=approval_id, dryRun=dry_run or None, stop=stop or None)
-    told = yield Ask("POST", f"/sandboxes/{sandbox_id}/undo", body, seconds=None, sandbox_id=sandbox_id)
-    return Undo.from_json(told)
+    request = messages.UndoApprovalRequest(
+        sandbox_id=sandbox_id, approval_id=approval_id or "", dry_run=dry_run, allow_stop=stop
+    )
+    answer = yield _ask("UndoApproval", request, "Undo approval")
+    return Undo(answer.approval_id, answer.undone, dry_run)
 
 
-def finish(sandbox_id: str, outcome: str) -> Plan[Finish]:
-    told = yield Ask("POST", f"/sandboxes/{sandbox_id}/finish", {"outcome": outcome}, seconds=None, sandbox_id=sandbox_id)
-    return Finish.from_json(told)
+def approvals(sandbox_id: str) -> Plan[List[ApprovalRecord]]:
+    def convert_one(message: Any) -> ApprovalRecord:
+        return ApprovalRecord(
+            message.id, convert.time_of(message.time), message.paths, message.undoes or None, message.undone
+        )
+
+    request = messages.ListApprovalsRequest(sandbox_id=sandbox_id)
+    subject = Subject("List approvals", sandbox_id=sandbox_id, is_review=True)
+    return (yield from pages("ListApprovals", request, subject, "approvals", convert_one))
 
 
 def conflicts(sandbox_id: str) -> Plan[Conflicts]:
-    told = yield Ask("GET", f"/sandboxes/{sandbox_id}/conflicts", sandbox_id=sandbox_id)
-    return Conflicts.from_json(told)
+    answer = yield _ask("GetConflicts", messages.GetConflictsRequest(sandbox_id=sandbox_id), "Get conflicts")
+    conflicting = [file.path for file in answer.files if enum_word("MergeState", file.state) == "conflict"]
+    return Conflicts(conflicting, [file.path for file in answer.files])
 
 
 def rebase(sandbox_id: str, strategy: str, stop: bool) -> Plan[Rebase]:
-    body = _given(strategy=strategy, stop=stop or None)
-    told = yield Ask("POST", f"/sandboxes/{sandbox_id}/rebase", body, seconds=None, sandbox_id=sandbox_id)
-    return Rebase.from_json(told)
+    number = enum_number("RebaseStrategy", strategy)
+    if not number:
+        raise InvalidConfigurationError(f"'{strategy}' is no strategy; there are 'regenerate', 'merge', 'ours', 'theirs'")
+    request = messages.RebaseRequest(sandbox_id=sandbox_id, strategy=number, allow_stop=stop)
+    answer = yield _ask("Rebase", request, "Rebase")
+    conflicting = [file.path for file in answer.files if enum_word("RebaseOutcome", file.outcome) == "conflict"]
+    return Rebase(answer.conflicts == 0, conflicting)
+
+
+def finish(sandbox_id: str, outcome: str) -> Plan[Tuple[Finish, SandboxInfo]]:
+    number = enum_number("RunOutcome", outcome)
+    if not number:
+        raise InvalidConfigurationError(f"'{outcome}' is no outcome; there are 'completed', 'failed', 'cancelled'")
+    answer = yield _ask("FinishSandbox", messages.FinishSandboxRequest(sandbox_id=sandbox_id, outcome=number), "Finish")
+    info = convert.sandbox_of(answer.sandbox)
+    decision = enum_word("SandboxDecision", answer.decision)
+    decision = decision if decision in ("approved", "rejected") else "none"
+    return Finish(decision, info.state, answer.reason, answer.approval_id or None, answer.applied), info
+
+
+def restore(sandbox_id: str) -> Plan[SandboxInfo]:
+    answer = yield _ask("RestoreSandbox", messages.RestoreSandboxRequest(sandbox_id=sandbox_id), "Restore")
+    return convert.sandbox_of(answer)
+
+
+# ---- what was applied
+
+
+def _check_repository(info: SandboxInfo) -> None:
+    """Asked without a project, the server would look at others' changes, or want one."""
+    if not info.directory:
+        raise ReviewError(info.id, (), "It is over a codebase: approved changes are a version of that, and there is no repository.")
+
+
+def pending(info: SandboxInfo) -> Plan[Pending]:
+    _check_repository(info)
+    request = messages.PreviewCommitRequest(project_root=info.project_root, sandbox_ids=[info.id])
+    answer = yield Call("PreviewCommit", request, Subject("Preview commit", sandbox_id=info.id, is_review=True))
+    files = [
+        PendingFile(
+            file.relative_path, enum_word("ChangeKind", file.kind), enum_word("CommitStatus", file.status), file.reason
+        )
+        for file in answer.files
+    ]
+    return Pending(files, answer.suggested_message)
+
+
+def commit(info: SandboxInfo, message: Optional[str], files: Optional[Iterable[str]]) -> Plan[Commit]:
+    _check_repository(info)
+    request = messages.CommitChangesRequest(
+        project_root=info.project_root, sandbox_ids=[info.id], message=message or "", paths=list(files or ())
+    )
+    answer = yield Call("CommitChanges", request, Subject("Commit", sandbox_id=info.id, is_review=True))
+    return Commit(answer.commit_hash or None, answer.files)

@@ -8,6 +8,7 @@ an event loop. Whatever is more than carrying belongs into a plan.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import os
 import time
 import warnings
@@ -31,9 +32,11 @@ from typing import (
 import grpc
 
 from . import _plan
+from ._convert import output_of
 from ._failure import Subject, from_grpc_error
 from ._schema import METHODS, Method
 from .exceptions import InvalidConfigurationError, SandboxError
+from .types import Output
 
 DEFAULT_ENDPOINT = "localhost:9000"
 EXIT_CODE = "agentfense-exit-code"
@@ -57,7 +60,14 @@ class Blocking(NamedTuple):
     work: Callable[[], Any]
 
 
-Step = Union[Call, Blocking]
+class Streaming(NamedTuple):
+    """A step: one call of a method that streams, each message given to `take` as it comes. The answer is the exit code, if there is one."""
+
+    call: Call
+    take: Callable[[Any], Any]  # in an event loop it may be a coroutine function
+
+
+Step = Union[Call, Blocking, Streaming]
 Plan = Generator[Step, Any, T]
 
 
@@ -114,9 +124,11 @@ def make_options(
         raise InvalidConfigurationError("a client_key without a client_cert says nothing to a server")
     if client_key is None:
         client_key = client_cert
-    for prefix, is_secure in (("https://", True), ("http://", False)):
-        if where.startswith(prefix):
-            where, secure = where[len(prefix) :].rstrip("/"), secure or is_secure
+    scheme, separator, rest = where.partition("://")
+    if separator and scheme in ("http", "https"):
+        where, secure = rest.rstrip("/"), secure or scheme == "https"
+    elif separator and scheme != "unix":
+        raise InvalidConfigurationError(f"'{where}' is no endpoint; it is host:port, http://host:port, https://host:port or unix:/path")
     options = Options(
         endpoint=where,
         secure=secure or ca is not None or client_cert is not None,
@@ -187,25 +199,25 @@ def _watched(call: Call) -> Call:
     return call._replace(request=_Requests(call.request)) if METHODS[call.method].streams_in else call
 
 
-class CommandStream(Iterator[bytes]):
-    """The output of a command while it runs, as bytes. Afterwards `exit_code` tells how it ended.
+class Stream(Iterator[T]):
+    """What a method sends, as it comes. Closing it, or leaving its `with` block, before the end cancels the call."""
 
-    Closing it, or leaving its `with` block, before the end kills the command.
-    """
-
-    def __init__(self, call: Call, answers: Any, options: Options) -> None:
+    def __init__(self, call: Call, answers: Any, options: Options, convert: Callable[[Any], T]) -> None:
         self._call = call
         self._answers = answers
         self._options = options
+        self._convert = convert
         self._began = time.monotonic()
         self.exit_code: Optional[int] = None
+        self.last: Any = None
 
-    def __iter__(self) -> CommandStream:
+    def __iter__(self) -> Stream[T]:
         return self
 
-    def __next__(self) -> bytes:
+    def __next__(self) -> T:
         try:
-            return bytes(next(self._answers).data)
+            self.last = next(self._answers)
+            return self._convert(self.last)
         except StopIteration:
             self.exit_code = _exit_code(self._answers.trailing_metadata())
             raise
@@ -213,52 +225,78 @@ class CommandStream(Iterator[bytes]):
             raise _failed(error, self._call, self._options, self._began) from error
 
     def close(self) -> None:
-        """Ends it; the command, if it still runs, is killed."""
+        """Ends it; a command that still runs is killed."""
         self._answers.cancel()
 
-    def __enter__(self) -> CommandStream:
+    def __enter__(self) -> Stream[T]:
         return self
 
     def __exit__(self, *exc: object) -> None:
         self.close()
 
 
-class AsyncCommandStream(AsyncIterator[bytes]):
-    """As CommandStream, for `async for`."""
+class CommandStream(Stream[bytes]):
+    """The output of a command while it runs, as bytes. Afterwards `exit_code` tells how it ended.
 
-    def __init__(self, call: Call, start: Callable[[], Any], options: Options) -> None:
+    Closing it, or leaving its `with` block, before the end kills the command.
+    """
+
+
+class OutputStream(Stream[Output]):
+    """As CommandStream, in pieces that know whether they were written to stdout or to stderr."""
+
+
+class AsyncStream(AsyncIterator[T]):
+    """As Stream, for `async for`."""
+
+    def __init__(self, call: Call, start: Callable[[], Any], options: Options, convert: Callable[[Any], T]) -> None:
         self._call = call
         self._start = start
         self._answers: Any = None
         self._options = options
+        self._convert = convert
         self._began = time.monotonic()
         self.exit_code: Optional[int] = None
+        self.last: Any = None
 
-    def __aiter__(self) -> AsyncCommandStream:
+    def __aiter__(self) -> AsyncStream[T]:
         return self
 
-    async def __anext__(self) -> bytes:
+    async def __anext__(self) -> T:
         if self._answers is None:
             self._answers = self._start()
         try:
             answer = await self._answers.read()
             if answer is not grpc.aio.EOF:
-                return bytes(answer.data)
+                self.last = answer
+                return self._convert(answer)
             self.exit_code = _exit_code(await self._answers.trailing_metadata())
         except grpc.RpcError as error:
             raise _failed(error, self._call, self._options, self._began) from error
         raise StopAsyncIteration
 
     async def aclose(self) -> None:
-        """Ends it; the command, if it still runs, is killed."""
+        """Ends it; a command that still runs is killed."""
         if self._answers is not None:
             self._answers.cancel()
 
-    async def __aenter__(self) -> AsyncCommandStream:
+    async def __aenter__(self) -> AsyncStream[T]:
         return self
 
     async def __aexit__(self, *exc: object) -> None:
         await self.aclose()
+
+
+class AsyncCommandStream(AsyncStream[bytes]):
+    """As CommandStream, for `async for`."""
+
+
+class AsyncOutputStream(AsyncStream[Output]):
+    """As OutputStream, for `async for`."""
+
+
+def _data_of(message: Any) -> bytes:
+    return bytes(message.data)
 
 
 class Transport:
@@ -283,18 +321,36 @@ class Transport:
     def perform(self, step: Step) -> Any:
         if isinstance(step, Blocking):
             return step.work()
-        step, began = _watched(step), time.monotonic()
+        began = time.monotonic()
+        if isinstance(step, Streaming):
+            return self._feed(step, began)
+        step = _watched(step)
         try:
             answer = self._invoke(step)
             return list(answer) if METHODS[step.method].streams_out else answer
         except grpc.RpcError as error:
             raise _failed(error, step, self.options, began) from error
 
+    def _feed(self, step: Streaming, began: float) -> Optional[int]:
+        answers = self._invoke(step.call)
+        try:
+            for message in answers:
+                step.take(message)
+        except grpc.RpcError as error:
+            raise _failed(error, step.call, self.options, began) from error
+        except BaseException:
+            answers.cancel()
+            raise
+        return _exit_code(answers.trailing_metadata())
+
     def run(self, plan: Plan[T]) -> T:
         return _plan.run(plan, self.perform)
 
     def stream(self, call: Call) -> CommandStream:
-        return CommandStream(call, self._invoke(call), self.options)
+        return CommandStream(call, self._invoke(call), self.options, _data_of)
+
+    def outputs(self, call: Call) -> OutputStream:
+        return OutputStream(call, self._invoke(call), self.options, output_of)
 
     def close(self) -> None:
         self._is_closed = True
@@ -341,7 +397,10 @@ class AsyncTransport:
     async def perform(self, step: Step) -> Any:
         if isinstance(step, Blocking):
             return await asyncio.get_running_loop().run_in_executor(None, step.work)
-        step, began = _watched(step), time.monotonic()
+        began = time.monotonic()
+        if isinstance(step, Streaming):
+            return await self._feed(step, began)
+        step = _watched(step)
         try:
             answer = self._invoke(step)
             if not METHODS[step.method].streams_out:
@@ -356,11 +415,28 @@ class AsyncTransport:
                 raise step.request.error from None
             raise
 
+    async def _feed(self, step: Streaming, began: float) -> Optional[int]:
+        answers = self._invoke(step.call)
+        try:
+            async for message in answers:
+                done = step.take(message)
+                if inspect.isawaitable(done):
+                    await done
+            return _exit_code(await answers.trailing_metadata())
+        except grpc.RpcError as error:
+            raise _failed(error, step.call, self.options, began) from error
+        except BaseException:
+            answers.cancel()
+            raise
+
     async def run(self, plan: Plan[T]) -> T:
         return await _plan.run_async(plan, self.perform)
 
     def stream(self, call: Call) -> AsyncCommandStream:
-        return AsyncCommandStream(call, lambda: self._invoke(call), self.options)
+        return AsyncCommandStream(call, lambda: self._invoke(call), self.options, _data_of)
+
+    def outputs(self, call: Call) -> AsyncOutputStream:
+        return AsyncOutputStream(call, lambda: self._invoke(call), self.options, output_of)
 
     async def close(self) -> None:
         self._is_closed = True

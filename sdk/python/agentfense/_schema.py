@@ -265,7 +265,13 @@ class _Messages:
         raise AttributeError(name)
 
 
-def _build() -> Tuple[_Messages, Dict[str, Method]]:
+def _words_of(enum: Any) -> Dict[int, str]:
+    """CHANGE_KIND_ADDED of ChangeKind is "added"."""
+    prefix = re.sub(r"(?<!^)(?=[A-Z])", "_", enum.name).upper() + "_"
+    return {value.number: value.name[len(prefix) :].lower() for value in enum.value if value.number}
+
+
+def _build() -> Tuple[_Messages, Dict[str, Method], Dict[str, Dict[int, str]]]:
     pool: Any = descriptor_pool.DescriptorPool()
     for known in (any_pb2, duration_pb2, timestamp_pb2):
         pool.AddSerializedFile(known.DESCRIPTOR.serialized_pb)
@@ -290,7 +296,30 @@ def _build() -> Tuple[_Messages, Dict[str, Method]]:
                     streams_in=method.client_streaming,
                     streams_out=method.server_streaming,
                 )
-    return _Messages(classes), methods
+    enums = {enum.name: _words_of(enum) for file in files for enum in file.enum_type}
+    return _Messages(classes), methods, enums
 
 
-messages, METHODS = _build()
+messages, METHODS, _ENUMS = _build()
+
+
+def enum_word(enum: str, number: int) -> str:
+    """The word that a number of an enum stands for; "" for one that is not known, or not given.
+
+    >>> enum_word("ChangeKind", 2), enum_word("ChangeKind", 0)
+    ('modified', '')
+    """
+    return _ENUMS[enum].get(number, "")
+
+
+def enum_number(enum: str, word: str) -> int:
+    """The reverse; 0 for a word that is not known.
+
+    >>> enum_number("RebaseStrategy", "merge"), enum_number("RebaseStrategy", "x")
+    (2, 0)
+    """
+    return next((number for number, name in _ENUMS[enum].items() if name == word), 0)
+
+
+def enum_words(enum: str) -> List[str]:
+    return list(_ENUMS[enum].values())

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Iterable, List, Mapping, Optional, Union
+from typing import Any, Iterable, List, Mapping, Optional, Union
 
 from . import _calls as calls
 from . import _private
 from ._archive import Progress
-from ._calls import Env, Input, Limits, Runtime
+from ._calls import Command, Env, Input, Limits, Runtime
 from ._convert import Seconds
 from ._known import KnownSession
 from ._rpc import AsyncCommandStream, AsyncTransport, make_options
@@ -97,7 +97,7 @@ class AsyncSandboxClient:
     def exec_stream(
         self,
         sandbox_id: str,
-        command: str,
+        command: Command,
         stdin: Input = None,
         env: Env = None,
         workdir: Optional[str] = None,
@@ -116,7 +116,7 @@ class AsyncSandboxClient:
 
     async def create_sandbox(
         self,
-        codebase_id: str,
+        codebase_id: str = "",
         permissions: Optional[Iterable[RuleLike]] = None,
         labels: Optional[Mapping[str, str]] = None,
         expires_in: Seconds = None,
@@ -127,20 +127,42 @@ class AsyncSandboxClient:
         network: Optional[str] = None,
         env: Env = None,
         sync_on_completion: Optional[bool] = None,
+        directory: Optional[PathLike] = None,
+        **options: Any,
     ) -> SandboxInfo:
-        """Makes a sandbox on a codebase; `start_sandbox` starts it. The preset's rules stand before `permissions`."""
+        """Makes a sandbox on a codebase, or over a `directory`; `start_sandbox` starts it. The preset's rules stand before `permissions`.
+
+        `options` are project_root, reserve (paths), lock, name, driver, profile, host_mount, restarts, tags, metadata, behavior, creator,
+        creator_type and idempotency_key, with the meaning that docs/server.md gives them.
+        """
         plan = calls.create_sandbox(
-            codebase_id, permissions, labels, expires_in, runtime, image, resources, preset, network, env, sync_on_completion
+            codebase_id,
+            permissions,
+            labels,
+            expires_in,
+            runtime,
+            image,
+            resources,
+            preset,
+            network,
+            env,
+            sync_on_completion,
+            directory,
+            **options,
         )
         return await self._transport.run(plan)
 
-    async def get_sandbox(self, sandbox_id: str) -> SandboxInfo:
+    async def get_sandbox(self, sandbox_id: str, include_deleted: bool = False) -> SandboxInfo:
         """The sandbox as it is now."""
-        return await self._transport.run(calls.get_sandbox(sandbox_id))
+        return await self._transport.run(calls.get_sandbox(sandbox_id, include_deleted))
 
-    async def list_sandboxes(self, codebase_id: Optional[str] = None) -> List[SandboxInfo]:
-        """All sandboxes, or those on one codebase."""
-        return await self._transport.run(calls.list_sandboxes(codebase_id))
+    async def list_sandboxes(self, codebase_id: Optional[str] = None, **filters: Any) -> List[SandboxInfo]:
+        """All sandboxes but deleted ones, or those on one codebase.
+
+        `filters` are status, base ("codebase", "directory"), decision ("open", "approved", "rejected"), name, directory, creator, tags, labels
+        and, for administrators, owner_id.
+        """
+        return await self._transport.run(calls.list_sandboxes(codebase_id, **filters))
 
     async def start_sandbox(self, sandbox_id: str, timeout: Seconds = None) -> SandboxInfo:
         """Starts a sandbox; with a timeout, raises SandboxStartTimeoutError when it takes longer."""
@@ -150,9 +172,9 @@ class AsyncSandboxClient:
         """Ends its processes and sessions; what it changed stays."""
         return await self._transport.run(calls.stop_sandbox(sandbox_id))
 
-    async def destroy_sandbox(self, sandbox_id: str) -> None:
-        """Removes the sandbox, in whatever state it is."""
-        await self._transport.run(calls.destroy_sandbox(sandbox_id))
+    async def destroy_sandbox(self, sandbox_id: str, purge: bool = False) -> None:
+        """Removes the sandbox, in whatever state it is. Changes that were not approved are kept for a while, unless `purge`."""
+        await self._transport.run(calls.destroy_sandbox(sandbox_id, purge))
 
     async def update_permissions(
         self,
@@ -182,7 +204,7 @@ class AsyncSandboxClient:
     async def exec(
         self,
         sandbox_id: str,
-        command: str,
+        command: Command,
         stdin: Input = None,
         env: Env = None,
         workdir: Optional[str] = None,

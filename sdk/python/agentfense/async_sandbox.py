@@ -1,22 +1,30 @@
-"""A sandbox on a project, for programs with an event loop."""
+"""A sandbox for programs with an event loop."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Iterable, List, Mapping, Optional, Union
+from typing import TYPE_CHECKING, Any, Iterable, List, Mapping, Optional, Type, TypeVar, Union
 
 from . import _calls as calls
-from . import _lifecycle, _private
+from . import _lifecycle, _private, _review
 from ._archive import Progress
-from ._calls import Env, Input, Limits, Runtime
+from ._calls import Command, Env, Input, Limits, OnOutput, Runtime
 from ._convert import Seconds
 from ._known import KnownSandbox
-from ._lifecycle import Life
-from ._rpc import AsyncCommandStream, AsyncTransport, Options, Plan, make_options
+from ._lifecycle import AtEnd, Life
+from ._review import Files as ReviewFiles
+from ._review import Hunks
+from ._rpc import AsyncCommandStream, Options, Plan, AsyncTransport, make_options
 from .async_client import AsyncSessionWrapper
-from .async_workspace import AsyncWorkspace
+from .async_parts import AsyncCommands, AsyncFiles, AsyncProcesses, AsyncRules, AsyncSessions
+from .review import Approval, ApprovalRecord, Commit, Conflicts, Diff, Finish, Pending, Rebase, Undo
 from .types import Event, ExecResult, Explanation, RuleLike
 from .utils import PathLike, check_directory
+
+if TYPE_CHECKING:
+    from .async_workspace import AsyncWorkspace
+
+S = TypeVar("S", bound="AsyncSandbox")
 
 
 class AsyncSandbox(KnownSandbox):
@@ -37,19 +45,24 @@ class AsyncSandbox(KnownSandbox):
     def __init__(self, transport: AsyncTransport, life: Life) -> None:
         self._transport = transport
         self._life = life
+        self.commands = AsyncCommands(transport, life)
+        self.files = AsyncFiles(transport, life)
+        self.sessions = AsyncSessions(transport, life)
+        self.processes = AsyncProcesses(transport, life)
+        self.rules = AsyncRules(transport, life)
 
-    @staticmethod
-    async def _open(plan: Plan[Life], options: Options) -> AsyncSandbox:
+    @classmethod
+    async def _open(cls: Type[S], plan: Plan[Life], options: Options) -> S:
         transport = AsyncTransport(options)
         try:
-            return AsyncSandbox(transport, await transport.run(plan))
+            return cls(transport, await transport.run(plan))
         except BaseException:
             await transport.close()
             raise
 
     @classmethod
     async def from_local(
-        cls,
+        cls: Type[S],
         path: PathLike,
         preset: Optional[str] = None,
         permissions: Optional[Iterable[RuleLike]] = None,
@@ -69,13 +82,14 @@ class AsyncSandbox(KnownSandbox):
         token: Optional[str] = None,
         ca_cert: Union[str, bytes, None] = None,
         **options: Any,
-    ) -> AsyncSandbox:
+    ) -> S:
         """A sandbox over a copy of a directory. At the end of the `with` block both are gone.
 
         The rules are those of `preset` and after them `permissions`; with neither, `agent-safe`. What `.gitignore`,
         `.sandboxignore` and `.agentfenseignore` name is not sent, nor what `DEFAULT_IGNORES` does. `progress` is called with an
         UploadProgress; True shows a bar. `runtime` is "bwrap" or "docker", an `image` means the latter; with neither it is the
-        server's choice. `options` are those of `create_sandbox`: network, env, expires_in, sync_on_completion.
+        server's choice. `options` are those of `SandboxClient.create_sandbox`: network, env, expires_in, sync_on_completion and others.
+        With `sync_on_completion=False` the changes of commands wait for `approve()`, too.
 
         If no `endpoint` is given, none is in AGENTFENSE_ENDPOINT, and none answers at localhost:9000, a private server is started
         for the life of this process, unless AGENTFENSE_AUTOSTART is 0.
@@ -83,9 +97,7 @@ class AsyncSandbox(KnownSandbox):
         check_directory(path)
         _lifecycle.check_preset(preset)
         options.update(runtime=runtime, image=image, resources=resources, labels=labels)
-        where = await asyncio.get_running_loop().run_in_executor(
-            None, _private.ensure, make_options(endpoint, secure, token, ca_cert), endpoint
-        )
+        where = await asyncio.get_running_loop().run_in_executor(None, _private.ensure, make_options(endpoint, secure, token, ca_cert), endpoint)
         plan = _lifecycle.from_local(
             path,
             preset,
@@ -103,7 +115,7 @@ class AsyncSandbox(KnownSandbox):
 
     @classmethod
     async def from_codebase(
-        cls,
+        cls: Type[S],
         codebase_id: str,
         preset: Optional[str] = None,
         permissions: Optional[Iterable[RuleLike]] = None,
@@ -118,47 +130,94 @@ class AsyncSandbox(KnownSandbox):
         token: Optional[str] = None,
         ca_cert: Union[str, bytes, None] = None,
         **options: Any,
-    ) -> AsyncSandbox:
+    ) -> S:
         """A sandbox over a codebase that is there. At the end of the `with` block the sandbox is gone, the codebase stays."""
         where = _private.prefer(make_options(endpoint, secure, token, ca_cert), endpoint)
         options.update(runtime=runtime, image=image, resources=resources, labels=labels)
         plan = _lifecycle.from_codebase(codebase_id, preset, permissions, auto_start, start_timeout, **options)
         return await cls._open(plan, where)
 
+    @classmethod
+    async def over(
+        cls: Type[S],
+        path: PathLike,
+        project: Optional[PathLike] = None,
+        preset: Optional[str] = None,
+        permissions: Optional[Iterable[RuleLike]] = None,
+        reserve: Optional[Iterable[str]] = None,
+        lock: bool = True,
+        name: Optional[str] = None,
+        owner: Optional[str] = None,
+        driver: Optional[str] = None,
+        runtime: Runtime = None,
+        image: Optional[str] = None,
+        resources: Limits = None,
+        endpoint: Optional[str] = None,
+        secure: bool = False,
+        token: Optional[str] = None,
+        ca_cert: Union[str, bytes, None] = None,
+        auto_start: bool = True,
+        start_timeout: Seconds = None,
+        **options: Any,
+    ) -> S:
+        """A sandbox over the directory itself: nothing is copied, and nothing in it changes until `approve()`.
+
+        The directory is one of the server's host; `project` is the directory above it that paths are shown from (without: itself).
+        The rules are those of `preset` and after them `permissions`; with neither, `development`. With `permissions` alone, files that they do
+        not name can be seen and not read. No other sandbox may reserve the paths `reserve` meanwhile (without: the directory;
+        `lock=False`: none). `owner` is who it is for, in your words. `options` are those of `SandboxClient.create_sandbox`: network, env,
+        labels, tags, metadata, behavior, profile, expires_in and others. The server is found as by `from_local`.
+
+        At the end of the `with` block the sandbox is stopped, and its changes wait: `connect` goes on with it. One without changes, or whose
+        changes were approved or rejected, is deleted. A private server takes changes that were not approved with it.
+        """
+        check_directory(path)
+        _lifecycle.check_preset(preset)
+        options.update(reserve=reserve, lock=lock, name=name, creator=owner, driver=driver)
+        options.update(runtime=runtime, image=image, resources=resources)
+        where = await asyncio.get_running_loop().run_in_executor(None, _private.ensure, make_options(endpoint, secure, token, ca_cert), endpoint)
+        return await cls._open(_lifecycle.over(path, project, preset, permissions, auto_start, start_timeout, **options), where)
+
     @staticmethod
     async def from_scope(path: PathLike, **options: Any) -> AsyncWorkspace:
-        """A sandbox over the directory itself, whose changes are reviewed: `AsyncWorkspace.from_scope`, with the same options."""
+        """The same as `over`, under the name and with the arguments of `Workspace.from_scope`."""
+        from .async_workspace import AsyncWorkspace
+
         return await AsyncWorkspace.from_scope(path, **options)
 
     @classmethod
     async def connect(
-        cls,
+        cls: Type[S],
         sandbox_id: str,
         endpoint: Optional[str] = None,
         secure: bool = False,
         token: Optional[str] = None,
         ca_cert: Union[str, bytes, None] = None,
-    ) -> AsyncSandbox:
-        """A sandbox that somebody made. The end of the `with` block leaves it alone; `destroy()` does not."""
+        include_deleted: bool = False,
+    ) -> S:
+        """A sandbox that somebody made, by its id or name. The end of the `with` block leaves it alone; `destroy()` does not.
+
+        With `include_deleted` also one that was deleted, for `restore()`.
+        """
         where = _private.prefer(make_options(endpoint, secure, token, ca_cert), endpoint)
-        return await cls._open(_lifecycle.connect(sandbox_id), where)
+        return await cls._open(_lifecycle.connect(sandbox_id, include_deleted), where)
 
     @property
     def endpoint(self) -> str:
         """Where the server is."""
         return self._transport.options.endpoint
 
-    async def start(self) -> AsyncSandbox:
-        """Starts it, if it does not run."""
+    async def start(self: S) -> S:
+        """Starts it, if it does not run. One that was approved or rejected is open again."""
         await self._transport.run(self._life.start())
         return self
 
-    async def stop(self) -> AsyncSandbox:
+    async def stop(self: S) -> S:
         """Ends its processes, if it runs. What it changed stays; it can be started again."""
         await self._transport.run(self._life.stop())
         return self
 
-    async def refresh(self) -> AsyncSandbox:
+    async def refresh(self: S) -> S:
         """Looks what the server says of it now."""
         await self._transport.run(self._life.refresh())
         return self
@@ -171,36 +230,51 @@ class AsyncSandbox(KnownSandbox):
             finally:
                 await self._transport.close()
 
+    async def delete(self, purge: bool = False) -> None:
+        """Removes it with its changes. For a day `restore` brings both back, unless `purge`."""
+        await self._transport.run(self._life.delete(purge))
+
     async def close(self) -> None:
-        """What the end of a `with` block does: destroys what was made here, leaves alone what was only connected to."""
-        if self._life.owns_sandbox:
+        """What the end of a `with` block does: destroys what was made over a copy or a codebase, stops what is over a directory, leaves alone what
+        was only connected to."""
+        if self._life.at_end == AtEnd.DESTROY:
             await self.destroy()
-        else:
+            return
+        try:
+            if self._life.at_end == AtEnd.SETTLE:
+                await self._transport.run(self._life.settle())
+        finally:
             await self._transport.close()
 
     async def run(
         self,
-        command: str,
+        command: Command,
         timeout: Seconds = calls.DEFAULT_RUN_TIMEOUT,
         env: Env = None,
         workdir: Optional[str] = None,
         raise_on_error: bool = False,
+        stdin: Input = None,
+        cwd: Optional[str] = None,
+        on_stdout: OnOutput = None,
+        on_stderr: OnOutput = None,
     ) -> ExecResult:
-        """Runs a command with /bin/sh, in /workspace or `workdir`, for at most 60 seconds unless said otherwise.
+        """Runs a line with /bin/sh, or a program with its arguments, in /workspace or `cwd`, for at most 60 seconds unless said otherwise.
 
         An exit code other than 0 is an error only with `raise_on_error`: a CommandExecutionError, which is a
-        PermissionDeniedError or a ResourceLimitExceededError as well where that was the cause.
+        PermissionDeniedError or a ResourceLimitExceededError as well where that was the cause. `stdin` is text, bytes, or an open file.
+        `on_stdout` and `on_stderr` are called with text as it comes. `workdir` is `cwd` by its old name.
         """
-        return await self._transport.run(self._life.run(command, timeout, env, workdir, raise_on_error))
+        plan = self._life.run(command, timeout, env, cwd or workdir, raise_on_error, stdin, on_stdout, on_stderr)
+        return await self._transport.run(plan)
 
     async def exec(
-        self, command: str, stdin: Input = None, env: Env = None, workdir: Optional[str] = None, timeout: Seconds = None
+        self, command: Command, stdin: Input = None, env: Env = None, workdir: Optional[str] = None, timeout: Seconds = None
     ) -> ExecResult:
         """As `run`, with input, and with the server's timeout unless said otherwise."""
         return await self._transport.run(calls.exec_command(self.id, command, stdin, env, workdir, timeout))
 
     def exec_stream(
-        self, command: str, stdin: Input = None, env: Env = None, workdir: Optional[str] = None, timeout: Seconds = None
+        self, command: Command, stdin: Input = None, env: Env = None, workdir: Optional[str] = None, timeout: Seconds = None
     ) -> AsyncCommandStream:
         """The output of a command as it comes, as bytes; afterwards `exit_code` of the stream tells how it ended."""
         return self._transport.stream(calls.exec_call("ExecStream", self.id, command, stdin, env, workdir, timeout))
@@ -210,7 +284,8 @@ class AsyncSandbox(KnownSandbox):
         return AsyncSessionWrapper(self._transport, await self._transport.run(calls.create_session(self.id, shell, env)))
 
     async def read_file(self, path: str) -> str:
-        """A file of the codebase, as text. This and the next act on the codebase: rules are for what runs in the sandbox."""
+        """A file of the codebase, as text. This and the next act on the codebase, where rules do not hold; over a directory, which has none, they
+        are those of `files`."""
         return (await self.read_file_bytes(path)).decode()
 
     async def read_file_bytes(self, path: str) -> bytes:
@@ -233,7 +308,87 @@ class AsyncSandbox(KnownSandbox):
         """What happened here: commands, refusals, limits that were reached."""
         return await self._transport.run(calls.list_events(sandbox_id=self.id, type=type))
 
-    async def __aenter__(self) -> AsyncSandbox:
+    async def diff(self, path: Optional[str] = None, shown: bool = True) -> Diff:
+        """What it changed: all, or what is at and below `path`. Over a codebase that is what was not synced into it.
+
+        It counts as shown to whoever approves, unless `shown` is false: only what was shown can be approved.
+        """
+        return await self._transport.run(_review.diff(self.id, path, shown))
+
+    async def patch(self, path: Optional[str] = None) -> bytes:
+        """The same for `git apply`: exact bytes, not for a terminal."""
+        return await self._transport.run(_review.patch(self.id, path))
+
+    async def approve(
+        self,
+        files: Optional[ReviewFiles] = None,
+        hunks: Hunks = None,
+        message: Optional[str] = None,
+        commit: bool = False,
+        diff: Optional[Diff] = None,
+        acknowledge: Union[bool, str, Iterable[str]] = False,
+        force: bool = False,
+        override_acceptance: bool = False,
+        dry_run: bool = False,
+        actor: Optional[str] = None,
+        stop: bool = False,
+        run_hooks: bool = False,
+    ) -> Approval:
+        """Writes changes into the directory, or into the codebase as a new version: all, `files`, or `hunks` ({path: [id, ...]}, or some of
+        `Diff.hunks`).
+
+        What is approved must be what was shown: that of `diff`, or what anybody's last `diff()` showed. Otherwise it is a
+        StaleDiffError; conflicts with the project are a ConflictError, and a file that runs by itself later, such as a
+        hook, is a NotAcknowledgedError without `acknowledge` (True, paths, or kinds such as "hook"). Then nothing was written. A driver that
+        cannot do it while the sandbox runs raises a WouldStopError; with `stop` its processes end, and it is started again. With `commit` the
+        project's repository has the files in a commit with `message`. A dry run writes nothing and says in `refusal` why it could not.
+        """
+        plan = _review.approve(
+            self.id, files, hunks, message, commit, diff, acknowledge, force, override_acceptance, dry_run, actor, stop, run_hooks
+        )
+        return await self._transport.run(plan)
+
+    async def reject(self, actor: Optional[str] = None) -> None:
+        """Decides that nothing is written, and stops it. `restore` takes that back."""
+        await self._transport.run(self._life.reject(actor))
+
+    async def restore(self) -> None:
+        """One that was deleted, rejected or approved is back, stopped, with its changes."""
+        await self._transport.run(self._life.restore())
+
+    async def finish(self, outcome: str = "completed") -> Finish:
+        """The agent's run is over (completed, failed, cancelled): what its `behavior` lets be decided without a person is decided."""
+        return await self._transport.run(self._life.finish(outcome))
+
+    async def discard(self, files: Optional[ReviewFiles] = None, stop: bool = False) -> int:
+        """Gives up the changes of `files`, or all: the agent sees the files of the base there again. How many files. `stop` as in `approve`."""
+        return await self._transport.run(_review.discard(self.id, files, stop))
+
+    async def undo(self, approval_id: Optional[str] = None, dry_run: bool = False, stop: bool = False) -> Undo:
+        """Takes an approval back, the last one unless it is named. `stop` as in `approve`."""
+        return await self._transport.run(_review.undo(self.id, approval_id, dry_run, stop))
+
+    async def approvals(self) -> List[ApprovalRecord]:
+        """What was approved and undone, the newest first."""
+        return await self._transport.run(_review.approvals(self.id))
+
+    async def conflicts(self) -> Conflicts:
+        """How its changes stand to the project as it is now."""
+        return await self._transport.run(_review.conflicts(self.id))
+
+    async def rebase(self, strategy: str = "merge", stop: bool = False) -> Rebase:
+        """Brings its changes onto the project as it is now: regenerate, merge, ours or theirs. `stop` as in `approve`."""
+        return await self._transport.run(_review.rebase(self.id, strategy, stop))
+
+    async def pending(self) -> Pending:
+        """What its approvals wrote into the project's repository and nobody has committed."""
+        return await self._transport.run(_review.pending(self._life.info))
+
+    async def commit(self, message: Optional[str] = None, files: Optional[Iterable[str]] = None) -> Commit:
+        """Commits that, or some files of it; without a message one is made."""
+        return await self._transport.run(_review.commit(self._life.info, message, files))
+
+    async def __aenter__(self: S) -> S:
         return self
 
     async def __aexit__(self, *exc: object) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Iterable, List, Mapping, Optional, Union
+from typing import Any, Iterable, List, Mapping, Optional, Union
 
 from . import _calls as calls
 from . import _private
 from ._archive import Progress
-from ._calls import Env, Input, Limits, Runtime
+from ._calls import Command, Env, Input, Limits, Runtime
 from ._convert import Seconds
 from ._known import KnownSession
 from ._rpc import CommandStream, Transport, make_options
@@ -103,7 +103,7 @@ class SandboxClient:
     def exec_stream(
         self,
         sandbox_id: str,
-        command: str,
+        command: Command,
         stdin: Input = None,
         env: Env = None,
         workdir: Optional[str] = None,
@@ -122,7 +122,7 @@ class SandboxClient:
 
     def create_sandbox(
         self,
-        codebase_id: str,
+        codebase_id: str = "",
         permissions: Optional[Iterable[RuleLike]] = None,
         labels: Optional[Mapping[str, str]] = None,
         expires_in: Seconds = None,
@@ -133,20 +133,42 @@ class SandboxClient:
         network: Optional[str] = None,
         env: Env = None,
         sync_on_completion: Optional[bool] = None,
+        directory: Optional[PathLike] = None,
+        **options: Any,
     ) -> SandboxInfo:
-        """Makes a sandbox on a codebase; `start_sandbox` starts it. The preset's rules stand before `permissions`."""
+        """Makes a sandbox on a codebase, or over a `directory`; `start_sandbox` starts it. The preset's rules stand before `permissions`.
+
+        `options` are project_root, reserve (paths), lock, name, driver, profile, host_mount, restarts, tags, metadata, behavior, creator,
+        creator_type and idempotency_key, with the meaning that docs/server.md gives them.
+        """
         plan = calls.create_sandbox(
-            codebase_id, permissions, labels, expires_in, runtime, image, resources, preset, network, env, sync_on_completion
+            codebase_id,
+            permissions,
+            labels,
+            expires_in,
+            runtime,
+            image,
+            resources,
+            preset,
+            network,
+            env,
+            sync_on_completion,
+            directory,
+            **options,
         )
         return self._transport.run(plan)
 
-    def get_sandbox(self, sandbox_id: str) -> SandboxInfo:
+    def get_sandbox(self, sandbox_id: str, include_deleted: bool = False) -> SandboxInfo:
         """The sandbox as it is now."""
-        return self._transport.run(calls.get_sandbox(sandbox_id))
+        return self._transport.run(calls.get_sandbox(sandbox_id, include_deleted))
 
-    def list_sandboxes(self, codebase_id: Optional[str] = None) -> List[SandboxInfo]:
-        """All sandboxes, or those on one codebase."""
-        return self._transport.run(calls.list_sandboxes(codebase_id))
+    def list_sandboxes(self, codebase_id: Optional[str] = None, **filters: Any) -> List[SandboxInfo]:
+        """All sandboxes but deleted ones, or those on one codebase.
+
+        `filters` are status, base ("codebase", "directory"), decision ("open", "approved", "rejected"), name, directory, creator, tags, labels
+        and, for administrators, owner_id.
+        """
+        return self._transport.run(calls.list_sandboxes(codebase_id, **filters))
 
     def start_sandbox(self, sandbox_id: str, timeout: Seconds = None) -> SandboxInfo:
         """Starts a sandbox; with a timeout, raises SandboxStartTimeoutError when it takes longer."""
@@ -156,9 +178,9 @@ class SandboxClient:
         """Ends its processes and sessions; what it changed stays."""
         return self._transport.run(calls.stop_sandbox(sandbox_id))
 
-    def destroy_sandbox(self, sandbox_id: str) -> None:
-        """Removes the sandbox, in whatever state it is."""
-        self._transport.run(calls.destroy_sandbox(sandbox_id))
+    def destroy_sandbox(self, sandbox_id: str, purge: bool = False) -> None:
+        """Removes the sandbox, in whatever state it is. Changes that were not approved are kept for a while, unless `purge`."""
+        self._transport.run(calls.destroy_sandbox(sandbox_id, purge))
 
     def update_permissions(
         self,
@@ -188,7 +210,7 @@ class SandboxClient:
     def exec(
         self,
         sandbox_id: str,
-        command: str,
+        command: Command,
         stdin: Input = None,
         env: Env = None,
         workdir: Optional[str] = None,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Dict, Iterator, List, Mapping, Optional
+from datetime import datetime
+from typing import Dict, Iterator, List, Optional
 
 
 @dataclass
 class WorkspaceInfo:
-    """A sandbox over a live directory, as the server tells about it."""
+    """What `Workspace.info` tells of a sandbox over a directory. ``status`` joins its life and its decision in one word."""
 
     id: str
     status: str
@@ -20,24 +21,19 @@ class WorkspaceInfo:
     size_bytes: int = 0
     version: int = 0
 
-    @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> WorkspaceInfo:
-        return cls(
-            id=told["id"],
-            status=told["status"],
-            scope=told.get("scopePath", ""),
-            project=told.get("projectRoot", ""),
-            owner=told.get("owner", ""),
-            driver=told.get("driver", ""),
-            file_count=int(told.get("fileCount", 0)),
-            size_bytes=int(told.get("sizeBytes", 0)),
-            version=int(told.get("version", 0)),
-        )
+
+def _shown(path: str) -> str:
+    """A path as a terminal may show it.
+
+    >>> _shown("a\\x1b[2Jb"), _shown("ünï code")
+    ('a\\\\x1b[2Jb', 'ünï code')
+    """
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in path)
 
 
 @dataclass
 class Hunk:
-    """Changed lines that can be approved by themselves. Its id tells what it does, and not where."""
+    """Changed lines that can be approved by themselves. The id depends on the change, not on where it is in the file."""
 
     id: str
     header: str
@@ -52,10 +48,10 @@ class Hunk:
 
 @dataclass
 class FileChange:
-    """A file that is changed. ``path`` counts from the project, ``scope_path`` from the sandbox's directory.
+    """A changed file. ``path`` counts from the project, ``scope_path`` from the sandbox's directory.
 
-    If the project's file has changed since the agent took it, ``hunks`` lead to both merged (``is_merged``), or ``conflict`` says why that
-    cannot be, and they are what the agent did to the file it had.
+    If the project's file has changed since the agent read it, either ``is_merged`` is true and the hunks show both changes merged, or
+    ``conflict`` says why they cannot be merged.
     """
 
     id: str
@@ -74,41 +70,46 @@ class FileChange:
     is_merged: bool = False
     conflict: Optional[str] = None
     hunks: List[Hunk] = field(default_factory=list)
+    acceptance: str = ""
+    error: Optional[str] = None
 
-    @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> FileChange:
-        path = told.get("projectPath", told["filePath"])
-        return cls(
-            id=told["id"],
-            path=path,
-            scope_path=told["filePath"],
-            change=told["changeType"],
-            added=int(told.get("linesAdded", 0)),
-            removed=int(told.get("linesRemoved", 0)),
-            is_binary=bool(told.get("binary")),
-            old_path=told.get("oldProjectPath"),
-            old_mode=told.get("oldMode"),
-            new_mode=told.get("newMode"),
-            symlink_target=told.get("symlinkTarget"),
-            acknowledge=(told.get("acknowledge") or {}).get("text"),
-            hash=told.get("hash"),
-            is_merged=bool(told.get("merged")),
-            conflict=told.get("conflict"),
-            hunks=[Hunk(hunk["id"], hunk["header"], list(hunk["lines"]), told["id"], path) for hunk in told.get("hunks", [])],
-        )
+    @property
+    def text(self) -> str:
+        """Its part of a unified diff. Control characters are escaped, so that nothing misleads a terminal."""
+        old, new = _shown(self.old_path or self.path), _shown(self.path)
+        lines = [f"diff --git a/{old} b/{new}"]
+        if self.change == "added":
+            lines.append(f"new file mode {self.new_mode}")
+        elif self.change == "deleted":
+            lines.append(f"deleted file mode {self.old_mode}")
+        elif self.old_mode != self.new_mode:
+            lines += [f"old mode {self.old_mode}", f"new mode {self.new_mode}"]
+        if self.change == "renamed":
+            lines += [f"rename from {old}", f"rename to {new}"]
+        before = "/dev/null" if self.change == "added" else f"a/{old}"
+        after = "/dev/null" if self.change == "deleted" else f"b/{new}"
+        if self.hunks:
+            lines += [f"--- {before}", f"+++ {after}", *(hunk.text for hunk in self.hunks)]
+        elif self.symlink_target is not None:
+            lines += [f"--- {before}", f"+++ {after}", f"symbolic link to {_shown(self.symlink_target)}"]
+        elif self.error:
+            lines.append(f"{after} could not be read: {self.error}")
+        elif self.is_binary:
+            lines.append(f"Binary files {before} and {after} differ")
+        return "\n".join(lines) + "\n"
 
 
 @dataclass
 class Diff:
-    """All that a workspace changes; ``text`` is a unified diff in which nothing misleads a terminal, ``hash`` stands for all of it."""
+    """What a sandbox changes; ``hash`` stands for all of it. It prints as a unified diff."""
 
     files: List[FileChange]
-    text: str
     hash: str
+    is_whole: bool = True
 
-    @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> Diff:
-        return cls([FileChange.from_json(file) for file in told["files"]], told["unifiedDiff"], told["diffHash"])
+    @property
+    def text(self) -> str:
+        return "".join(file.text for file in self.files)
 
     @property
     def paths(self) -> List[str]:
@@ -136,7 +137,7 @@ class Diff:
 
 @dataclass
 class Approval:
-    """What an approval wrote. ``files`` maps each path to what became of it."""
+    """What an approval wrote. ``files`` maps each path to what became of it. A dry run that would be refused has the ``refusal``."""
 
     id: str
     applied: int
@@ -145,31 +146,28 @@ class Approval:
     commit: Optional[str] = None
     commit_error: Optional[str] = None
     is_dry: bool = False
+    refusal: Optional[str] = None
+    note: Optional[str] = None
 
-    @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> Approval:
-        return cls(
-            id=told.get("approvalId", ""),
-            applied=int(told["applied"]),
-            remaining=int(told["remaining"]),
-            files={file["projectPath"]: file["status"] for file in told.get("files", [])},
-            commit=told.get("commitHash"),
-            commit_error=told.get("commitError"),
-            is_dry=bool(told.get("dryRun")),
-        )
+
+@dataclass
+class ApprovalRecord:
+    """An approval of the past, or an undo of one (``undoes``)."""
+
+    id: str
+    time: Optional[datetime]
+    paths: int
+    undoes: Optional[str] = None
+    is_undone: bool = False
 
 
 @dataclass
 class Undo:
-    """What was taken back: how many paths, of which approval."""
+    """How many paths of which approval were given back."""
 
     approval_id: str
     undone: int
     is_dry: bool = False
-
-    @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> Undo:
-        return cls(told["approvalId"], int(told["undone"]), bool(told.get("dryRun")))
 
 
 @dataclass
@@ -182,12 +180,6 @@ class Finish:
     approval_id: Optional[str] = None
     applied: int = 0
 
-    @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> Finish:
-        return cls(
-            told["decision"], told["status"], told.get("reason", ""), told.get("approvalId"), int(told.get("applied", 0))
-        )
-
 
 @dataclass
 class Conflicts:
@@ -195,10 +187,6 @@ class Conflicts:
 
     conflicting: List[str]
     moved: List[str]
-
-    @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> Conflicts:
-        return cls(list(told.get("conflictingFiles") or []), list(told.get("repoChangedFiles") or []))
 
     def __bool__(self) -> bool:
         return bool(self.conflicting)
@@ -211,6 +199,35 @@ class Rebase:
     success: bool
     conflicting: List[str]
 
-    @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> Rebase:
-        return cls(bool(told["success"]), list(told.get("conflictingFiles") or []))
+
+@dataclass
+class PendingFile:
+    """A file that an approval wrote into the project's repository: `pending`, `committed`, or `blocked` and why."""
+
+    path: str
+    change: str
+    status: str
+    reason: str = ""
+
+
+@dataclass
+class Pending:
+    """What approvals of a sandbox wrote and nobody has committed; true if there is any. ``message`` is a suggestion."""
+
+    files: List[PendingFile]
+    message: str
+
+    @property
+    def paths(self) -> List[str]:
+        return [file.path for file in self.files if file.status == "pending"]
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+
+@dataclass
+class Commit:
+    """A commit in the project's repository. Without a hash there was nothing to commit."""
+
+    hash: Optional[str]
+    files: int

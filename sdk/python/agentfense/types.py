@@ -34,6 +34,7 @@ class SandboxStatus(str, Enum):
     RUNNING = "running"
     STOPPED = "stopped"
     ERROR = "error"
+    DELETED = "deleted"
 
 
 class SessionStatus(str, Enum):
@@ -141,6 +142,136 @@ class SandboxInfo:
     status_reason: str = ""
     owner_id: str = ""
     warnings: List[str] = field(default_factory=list)
+    name: str = ""
+    directory: str = ""
+    project_root: str = ""
+    decision: str = "open"
+    driver: str = ""
+    network: str = ""
+    preset: str = ""
+    profile: str = ""
+    creator: str = ""
+    tags: List[str] = field(default_factory=list)
+    metadata: Dict[str, Any] = field(default_factory=dict)
+    version: int = 0
+    changed_files: int = 0
+    changed_bytes: int = 0
+    restorable_until: Optional[datetime] = None
+
+    @property
+    def state(self) -> str:
+        """Its life and its decision in one word: active, stopped, approved, rejected, deleted, or error if it never ran."""
+        if self.status == SandboxStatus.DELETED:
+            return "deleted"
+        if self.decision in ("approved", "rejected"):
+            return self.decision
+        if self.status == SandboxStatus.RUNNING:
+            return "active"
+        return "error" if self.status == SandboxStatus.ERROR and self.started_at is None else "stopped"
+
+
+@dataclass
+class Output:
+    """A piece of a command's output; ``stream`` is "stdout" or "stderr"."""
+
+    stream: str
+    data: bytes
+
+    @property
+    def text(self) -> str:
+        return self.data.decode(errors="replace")
+
+
+@dataclass
+class FileStat:
+    """A file or directory as the sandbox sees it; ``type`` is "regular", "directory", "symlink" or "other"."""
+
+    path: str
+    name: str
+    type: str
+    size: int
+    mode: int
+    modified_at: Optional[datetime] = None
+    symlink_target: Optional[str] = None
+    etag: str = ""
+
+    @property
+    def is_dir(self) -> bool:
+        return self.type == "directory"
+
+
+@dataclass
+class SearchMatch:
+    """A line that contains the text, or a name that matches the pattern (then ``line`` is 0)."""
+
+    path: str
+    line: int
+    text: str
+    before: List[str] = field(default_factory=list)
+    after: List[str] = field(default_factory=list)
+
+
+@dataclass
+class SearchResult:
+    """What a search found. If it ended before everything was searched, ``limit`` says why: "results", "bytes" or "time"."""
+
+    matches: List[SearchMatch]
+    limit: str
+    files_searched: int
+    files_skipped: int
+
+
+@dataclass
+class ProcessInfo:
+    """A process in the background; ``status`` is "running", "exited", "signaled" or "lost"."""
+
+    id: str
+    sandbox_id: str
+    pid: int
+    status: str
+    command: str
+    name: str = ""
+    tag: str = ""
+    started_at: Optional[datetime] = None
+    ended_at: Optional[datetime] = None
+    exit_code: int = 0
+    signal: int = 0
+
+    @property
+    def is_running(self) -> bool:
+        return self.status == "running"
+
+
+@dataclass
+class PermissionChange:
+    """A path whose permission other rules would change."""
+
+    path: str
+    before: Permission
+    after: Permission
+
+
+@dataclass
+class LintFinding:
+    """Something odd about rules; ``severity`` is "warning" or "error", ``rule`` the number of the rule from 1, or 0."""
+
+    severity: str
+    code: str
+    rule: int
+    text: str
+
+
+@dataclass
+class RulesPreview:
+    """What other rules would mean: paths that they would reveal (those come first in ``changes``), hide, or change."""
+
+    rules: List[PermissionRule]
+    changes: List[PermissionChange]
+    revealed: int
+    hidden: int
+    changed: int
+    is_complete: bool
+    findings: List[LintFinding] = field(default_factory=list)
 
 
 @dataclass

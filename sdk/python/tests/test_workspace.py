@@ -21,7 +21,7 @@ from agentfense import (
     Workspace,
     WouldStopError,
     _private,
-    _web,
+    _rpc,
 )
 from conftest import HAS_OWN_NETWORK
 
@@ -30,11 +30,11 @@ NUMBERS = "".join(f"{n}\n" for n in range(1, 41))
 
 @pytest.fixture(scope="module", autouse=True)
 def private():
-    """No server is at localhost:8080 in the network of the tests. Without a network of our own, another default makes sure of that."""
+    """No server is at localhost:9000 in the network of the tests. Without a network of our own, another default makes sure of that."""
     with pytest.MonkeyPatch.context() as patch:
         if not HAS_OWN_NETWORK:
-            for module in (_private, _web):
-                patch.setattr(module, "DEFAULT_URL", "http://localhost:1")
+            for module in (_private, _rpc):
+                patch.setattr(module, "DEFAULT_ENDPOINT", "localhost:1")
         yield
         directory = _private._server.directory
         _private.stop()

@@ -1,0 +1,236 @@
+"""What a sandbox has, by subject: commands, files, sessions, processes, rules."""
+
+from __future__ import annotations
+
+from typing import Iterable, List, Optional, Union
+
+from . import _calls as calls
+from . import _lifecycle, _work
+from ._calls import Command, Env, Input, OnOutput
+from ._convert import Seconds
+from ._lifecycle import Life
+from ._rpc import OutputStream, Stream, Transport
+from .client import SessionWrapper
+from .types import (
+    ExecResult,
+    Explanation,
+    FileStat,
+    LintFinding,
+    PermissionRule,
+    ProcessInfo,
+    RuleLike,
+    RulesPreview,
+    SearchResult,
+    Session,
+)
+
+
+class Part:
+    """What one of them works with."""
+
+    def __init__(self, transport: Transport, life: Life) -> None:
+        self._transport = transport
+        self._life = life
+
+    @property
+    def _id(self) -> str:
+        return self._life.info.id
+
+
+class Commands(Part):
+    """Running commands. A line of text goes to /bin/sh; a list is a program and its arguments."""
+
+    def run(
+        self,
+        command: Command,
+        timeout: Seconds = calls.DEFAULT_RUN_TIMEOUT,
+        env: Env = None,
+        cwd: Optional[str] = None,
+        stdin: Input = None,
+        on_stdout: OnOutput = None,
+        on_stderr: OnOutput = None,
+        raise_on_error: bool = False,
+    ) -> ExecResult:
+        """Runs a command and waits for its end. `stdin` is text, bytes, or an open file.
+
+        `on_stdout` and `on_stderr` are called with text as it comes. If one of them raises, the command is killed.
+        """
+        plan = self._life.run(command, timeout, env, cwd, raise_on_error, stdin, on_stdout, on_stderr)
+        return self._transport.run(plan)
+
+    def stream(
+        self,
+        command: Command,
+        timeout: Seconds = None,
+        env: Env = None,
+        cwd: Optional[str] = None,
+        stdin: Input = None,
+    ) -> OutputStream:
+        """Runs a command and gives its output as it comes. Afterwards `exit_code` of the stream tells how it ended; closing the
+        stream before that kills the command."""
+        return self._transport.outputs(calls.exec_call("ExecStream", self._id, command, stdin, env, cwd, timeout))
+
+    def start(
+        self,
+        command: Command,
+        env: Env = None,
+        cwd: Optional[str] = None,
+        name: Optional[str] = None,
+        tag: Optional[str] = None,
+    ) -> ProcessInfo:
+        """Starts a command in the background: `processes` has it from then on."""
+        return self._transport.run(_work.start_process(self._id, command, env, cwd, name, tag))
+
+
+class Files(Part):
+    """The files of a running sandbox as its commands see them: the rules hold here, too. Paths count from /workspace."""
+
+    def read(self, path: str) -> str:
+        """A file as text."""
+        return self.read_bytes(path).decode()
+
+    def read_bytes(self, path: str, offset: int = 0, length: int = 0) -> bytes:
+        """A file, or `length` bytes of it from `offset`."""
+        return self._transport.run(_work.read_file(self._id, _lifecycle.codebase_path(path), offset, length))
+
+    def write(
+        self, path: str, content: Union[str, bytes], mode: int = 0, exclusive: bool = False, etag: str = ""
+    ) -> FileStat:
+        """Writes a file whole, or not at all. With `exclusive` it must not exist; with an `etag` it must still have that."""
+        plan = _work.write_file(self._id, _lifecycle.codebase_path(path), content, mode, exclusive, etag)
+        return self._transport.run(plan)
+
+    def list(self, path: str = "") -> List[FileStat]:
+        """What is in a directory."""
+        return self._transport.run(_work.list_directory(self._id, _lifecycle.codebase_path(path)))
+
+    def stat(self, path: str) -> FileStat:
+        return self._transport.run(_work.stat_file(self._id, _lifecycle.codebase_path(path)))
+
+    def exists(self, path: str) -> bool:
+        return self._transport.run(_work.file_exists(self._id, _lifecycle.codebase_path(path)))
+
+    def make_dir(self, path: str) -> FileStat:
+        """Makes a directory and those above it. One that exists is no error."""
+        return self._transport.run(_work.make_directory(self._id, _lifecycle.codebase_path(path)))
+
+    def remove(self, path: str, recursive: bool = False) -> None:
+        self._transport.run(_work.remove_file(self._id, _lifecycle.codebase_path(path), recursive))
+
+    def rename(self, path: str, new_path: str, replace: bool = False) -> FileStat:
+        old, new = _lifecycle.codebase_path(path), _lifecycle.codebase_path(new_path)
+        return self._transport.run(_work.rename_file(self._id, old, new, replace))
+
+    def search(
+        self,
+        text: str = "",
+        glob: str = "",
+        path: str = "",
+        ignore_case: bool = False,
+        context: int = 0,
+        max_results: int = 0,
+    ) -> SearchResult:
+        """Lines that contain `text` in files that match `glob`; without `text` the files themselves."""
+        where = _lifecycle.codebase_path(path)
+        return self._transport.run(_work.search_files(self._id, text, glob, where, ignore_case, context, max_results))
+
+
+class Sessions(Part):
+    """Shells that remember their directory, variables and functions."""
+
+    def create(self, shell: Optional[str] = None, env: Env = None) -> SessionWrapper:
+        """Opens one: /bin/bash where there is one, unless another shell is named."""
+        return SessionWrapper(self._transport, self._transport.run(calls.create_session(self._id, shell, env)))
+
+    def get(self, session_id: str) -> SessionWrapper:
+        """One that was opened before."""
+        return SessionWrapper(self._transport, self._transport.run(calls.get_session(session_id)))
+
+    def list(self) -> List[Session]:
+        return self._transport.run(calls.list_sessions(self._id))
+
+
+class Processes(Part):
+    """Processes in the background. They go on when this program ends; their output is in a log."""
+
+    def start(
+        self,
+        command: Command,
+        env: Env = None,
+        cwd: Optional[str] = None,
+        name: Optional[str] = None,
+        tag: Optional[str] = None,
+    ) -> ProcessInfo:
+        """Starts one. `name` is for people, `tag` to find it again."""
+        return self._transport.run(_work.start_process(self._id, command, env, cwd, name, tag))
+
+    def list(self, running: bool = False, tag: Optional[str] = None) -> List[ProcessInfo]:
+        """All, or those that run, or those with a tag; the oldest first."""
+        return self._transport.run(_work.list_processes(self._id, running, tag))
+
+    def get(self, process_id: str) -> ProcessInfo:
+        """By its id or its pid."""
+        return self._transport.run(_work.get_process(self._id, process_id))
+
+    def kill(self, process_id: str, grace: Seconds = None) -> ProcessInfo:
+        """Ends it and what it started: SIGTERM, and SIGKILL after `grace` (2 seconds)."""
+        return self._transport.run(_work.kill_process(self._id, process_id, grace))
+
+    def kill_all(self, grace: Seconds = None) -> int:
+        """Ends all; how many."""
+        return self._transport.run(_work.kill_all_processes(self._id, grace))
+
+    def log(self, process_id: str, tail: int = 0) -> str:
+        """What it printed, or the last `tail` lines."""
+        return self._transport.run(_work.read_log(self._id, process_id, tail)).decode(errors="replace")
+
+    def follow(self, process_id: str, only_new: bool = False) -> Stream[bytes]:
+        """What it printed, and what it prints until it ends."""
+        return self._transport.stream(_work.follow_call(self._id, process_id, only_new))
+
+    def wait(self, process_id: str) -> ProcessInfo:
+        """Waits for its end."""
+        with self.follow(process_id, only_new=True) as stream:
+            for _ in stream:
+                pass
+        return self.get(process_id)
+
+
+class Rules(Part):
+    """The rules of a sandbox. Changes hold at once, also while it runs."""
+
+    def list(self) -> List[PermissionRule]:
+        """Those that hold now."""
+        self._transport.run(self._life.refresh())
+        return self._life.info.permissions
+
+    def set(self, permissions: Optional[Iterable[RuleLike]] = None, preset: Optional[str] = None) -> None:
+        """Other rules instead of all it has: those of `preset`, then `permissions`."""
+        self._life.info = self._transport.run(calls.update_permissions(self._id, permissions, preset))
+
+    def add(self, *rules: RuleLike) -> None:
+        """Adds rules behind those it has."""
+        self._life.info = self._transport.run(calls.add_rules(self._id, rules))
+
+    def remove(self, *patterns: str) -> None:
+        """Takes out the rules with these patterns."""
+        self._life.info = self._transport.run(calls.remove_rules(self._id, patterns))
+
+    def explain(self, path: str) -> Explanation:
+        """Which level a path has, by which rule, and why."""
+        return self._transport.run(calls.explain_permission(self._id, _lifecycle.codebase_path(path)))
+
+    def preview(
+        self,
+        permissions: Optional[Iterable[RuleLike]] = None,
+        preset: Optional[str] = None,
+        add: Optional[Iterable[RuleLike]] = None,
+        remove: Optional[Iterable[str]] = None,
+        paths: Optional[Iterable[str]] = None,
+    ) -> RulesPreview:
+        """What other rules would reveal and hide. Either `preset` and `permissions` instead of all rules, or `add` and `remove`."""
+        return self._transport.run(calls.preview_rules(self._id, permissions, preset, add, remove, paths))
+
+    def lint(self) -> List[LintFinding]:
+        """What is odd about them, errors first."""
+        return self._transport.run(calls.lint_rules(self._id))
