@@ -51,28 +51,6 @@ bool ctl_file_request_is_valid(const struct ctl_file_request *m)
     return m->path && *m->path && strnlen(m->path, CTL_PATH_MAX) < CTL_PATH_MAX && after_is_valid(m);
 }
 
-void ctl_write_file_request(struct writer *w, const struct ctl_file_request *m)
-{
-    writer_u8(w, (uint8_t) m->op);
-    writer_u32(w, m->flags);
-    writer_u32(w, m->mode);
-    writer_u64(w, m->offset);
-    writer_u64(w, m->size);
-    writer_string(w, m->path);
-    writer_string(w, m->after);
-}
-
-void ctl_read_file_request(struct reader *r, struct ctl_file_request *m)
-{
-    m->op = (enum ctl_file_op) reader_u8(r);
-    m->flags = reader_u32(r);
-    m->mode = reader_u32(r);
-    m->offset = reader_u64(r);
-    m->size = reader_u64(r);
-    m->path = reader_string(r, CTL_PATH_MAX);
-    m->after = reader_string(r, CTL_PATH_MAX);
-}
-
 bool ctl_file_is_valid(const struct ctl_file *m, bool is_entry)
 {
     if (m->kind < CTL_FILE_REGULAR || m->kind > CTL_FILE_OTHER || m->mode > 07777 || !m->text)
@@ -82,23 +60,14 @@ bool ctl_file_is_valid(const struct ctl_file *m, bool is_entry)
     return *m->text && strnlen(m->text, NAME_MAX + 1) <= NAME_MAX && !strchr(m->text, '/');
 }
 
-void ctl_write_file(struct writer *w, const struct ctl_file *m)
-{
-    writer_u8(w, (uint8_t) m->kind);
-    writer_u32(w, m->mode);
-    writer_u64(w, m->size);
-    writer_u64(w, (uint64_t) m->mtime_ns);
-    writer_string(w, m->text);
-}
-
-void ctl_read_file(struct reader *r, struct ctl_file *m)
-{
-    m->kind = (enum ctl_file_kind) reader_u8(r);
-    m->mode = reader_u32(r);
-    m->size = reader_u64(r);
-    m->mtime_ns = (int64_t) reader_u64(r);
-    m->text = reader_string(r, CTL_PATH_MAX);
-}
+const struct field ctl_file_fields[] = {
+    FIELD_OF(FIELD_U8, struct ctl_file, kind),
+    FIELD_OF(FIELD_U32, struct ctl_file, mode),
+    FIELD_OF(FIELD_U64, struct ctl_file, size),
+    FIELD_OF(FIELD_U64, struct ctl_file, mtime_ns),
+    FIELD_STRING_OF(struct ctl_file, text, CTL_PATH_MAX),
+    { .type = FIELD_END },
+};
 
 bool ctl_listing_next(const struct ctl_listing *listing, size_t *at, struct ctl_file *ret)
 {
@@ -107,7 +76,7 @@ bool ctl_listing_next(const struct ctl_listing *listing, size_t *at, struct ctl_
     if (*at >= listing->len)
         return false;
     reader_init(&r, listing->bytes + *at, listing->len - *at);
-    ctl_read_file(&r, ret);
+    fields_read(ctl_file_fields, ret, &r);
     if (r.failed || !ctl_file_is_valid(ret, true))
         return false;
     *at = listing->len - r.left;
@@ -119,7 +88,7 @@ bool ctl_listing_add(struct ctl_listing *listing, uint8_t *buf, const struct ctl
     struct writer w;
 
     writer_init(&w, buf + listing->len, CTL_LISTING_BYTES_MAX - listing->len);
-    ctl_write_file(&w, file);
+    fields_write(ctl_file_fields, file, &w);
     if (writer_end(&w) < 0)
         return false;
     listing->bytes = buf;
@@ -145,20 +114,4 @@ bool ctl_listing_is_valid(const struct ctl_listing *m)
         count++;
     }
     return at == m->len && count == m->count;
-}
-
-void ctl_write_listing(struct writer *w, const struct ctl_listing *m)
-{
-    writer_u8(w, m->has_more);
-    writer_u32(w, m->count);
-    writer_u32(w, m->len);
-    writer_bytes(w, m->bytes, m->len);
-}
-
-void ctl_read_listing(struct reader *r, struct ctl_listing *m)
-{
-    m->has_more = reader_u8(r);
-    m->count = reader_u32(r);
-    m->len = reader_u32(r);
-    m->bytes = reader_bytes(r, m->len);
 }

@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "wire/ctl_int.h"
 
 static const char *const state_names[] = {
@@ -38,14 +39,6 @@ bool ctl_text_is_ended(const char *text, size_t cap)
     return memchr(text, '\0', cap) != NULL;
 }
 
-void ctl_read_text(struct reader *r, char *ret, size_t cap)
-{
-    const char *text = reader_string(r, cap);
-
-    if (text)
-        memcpy(ret, text, strlen(text) + 1);
-}
-
 const char *ctl_paths_next(const struct ctl_paths *paths, const char *last)
 {
     const char *next = last ? last + strlen(last) + 1 : paths->bytes;
@@ -65,20 +58,6 @@ bool ctl_paths_are_valid(const struct ctl_paths *paths, size_t most)
         count++;
     }
     return count == paths->count;
-}
-
-void ctl_write_paths(struct writer *w, const struct ctl_paths *paths)
-{
-    writer_u32(w, paths->count);
-    writer_u32(w, paths->len);
-    writer_bytes(w, paths->bytes, paths->len);
-}
-
-void ctl_read_paths(struct reader *r, struct ctl_paths *paths)
-{
-    paths->count = reader_u32(r);
-    paths->len = reader_u32(r);
-    paths->bytes = reader_bytes(r, paths->len);
 }
 
 /* Encoding and decoding share these checks, so that every encoded message can be decoded. */
@@ -134,58 +113,27 @@ static bool request_is_valid(const struct ctl_request *m)
     return false;
 }
 
-static void write_request(struct writer *w, const struct ctl_request *m)
-{
-    switch (m->type) {
-    case CTL_REQUEST_SESSION_CLOSE:
-        writer_string(w, m->session_close.name);
-        break;
-    case CTL_REQUEST_ATTACH:
-        writer_string(w, m->attach.name);
-        break;
-    case CTL_REQUEST_KILL:
-        writer_u8(w, (uint8_t) m->kill.signal);
-        writer_u8(w, (uint8_t) m->kill.scope);
-        break;
-    case CTL_REQUEST_RESIZE:
-        writer_u16(w, m->resize.rows);
-        writer_u16(w, m->resize.cols);
-        break;
-    case CTL_REQUEST_WATCH:
-        writer_u64(w, m->watch.after);
-        break;
-    case CTL_REQUEST_STOP:
-        writer_u32(w, m->stop.grace_ms);
-        break;
-    case CTL_REQUEST_SYNC:
-        writer_string(w, m->sync.by);
-        break;
-    case CTL_REQUEST_BASE_CHANGED:
-        ctl_write_paths(w, &m->base_changed);
-        break;
-    case CTL_REQUEST_QUIESCE:
-        writer_u32(w, m->quiesce.wait_ms);
-        writer_u32(w, m->quiesce.limit_ms);
-        break;
-    case CTL_REQUEST_REVERT:
-        writer_u32(w, m->revert.replaces);
-        ctl_write_paths(w, &m->revert.paths);
-        break;
-    case CTL_REQUEST_FILE:
-        ctl_write_file_request(w, &m->file);
-        break;
-    case CTL_REQUEST_INPUT:
-        writer_u32(w, (uint32_t) m->input.len);
-        writer_bytes(w, m->input.bytes, m->input.len);
-        break;
-    case CTL_REQUEST_END:
-        writer_string(w, m->end.name);
-        writer_u32(w, m->end.grace_ms);
-        break;
-    default:
-        break;
-    }
-}
+#define NUMBER(type, member) FIELD_OF(type, struct ctl_request, member)
+#define NAME(member) FIELD_OF(FIELD_TEXT, struct ctl_request, member)
+
+static const struct layout request_layouts[] = {
+    { CTL_REQUEST_SESSION_CLOSE, { NAME(session_close.name) } },
+    { CTL_REQUEST_ATTACH, { NAME(attach.name) } },
+    { CTL_REQUEST_KILL, { NUMBER(FIELD_U8, kill.signal), NUMBER(FIELD_U8, kill.scope) } },
+    { CTL_REQUEST_RESIZE, { NUMBER(FIELD_U16, resize.rows), NUMBER(FIELD_U16, resize.cols) } },
+    { CTL_REQUEST_WATCH, { NUMBER(FIELD_U64, watch.after) } },
+    { CTL_REQUEST_STOP, { NUMBER(FIELD_U32, stop.grace_ms) } },
+    { CTL_REQUEST_SYNC, { NAME(sync.by) } },
+    { CTL_REQUEST_BASE_CHANGED, { CTL_PATHS_FIELDS(struct ctl_request, base_changed) } },
+    { CTL_REQUEST_QUIESCE, { NUMBER(FIELD_U32, quiesce.wait_ms), NUMBER(FIELD_U32, quiesce.limit_ms) } },
+    { CTL_REQUEST_REVERT, { NUMBER(FIELD_U32, revert.replaces), CTL_PATHS_FIELDS(struct ctl_request, revert.paths) } },
+    { CTL_REQUEST_FILE,
+      { NUMBER(FIELD_U8, file.op), NUMBER(FIELD_U32, file.flags), NUMBER(FIELD_U32, file.mode), NUMBER(FIELD_U64, file.offset),
+        NUMBER(FIELD_U64, file.size), FIELD_STRING_OF(struct ctl_request, file.path, CTL_PATH_MAX),
+        FIELD_STRING_OF(struct ctl_request, file.after, CTL_PATH_MAX) } },
+    { CTL_REQUEST_INPUT, { NUMBER(FIELD_U32, input.len), FIELD_BYTES_OF(struct ctl_request, input.bytes, input.len) } },
+    { CTL_REQUEST_END, { NAME(end.name), NUMBER(FIELD_U32, end.grace_ms) } },
+};
 
 int ctl_request_encode(const struct ctl_request *request, void *buf, size_t cap, struct frame *ret)
 {
@@ -194,64 +142,11 @@ int ctl_request_encode(const struct ctl_request *request, void *buf, size_t cap,
     if (!request_is_valid(request))
         return -EINVAL;
     writer_init(&w, buf, cap);
-    write_request(&w, request);
+    layout_write(request_layouts, ARRAY_LEN(request_layouts), request->type, request, &w);
     if (writer_end(&w) < 0)
         return -EMSGSIZE;
     *ret = (struct frame){ .id = request->tag, .type = (uint16_t) request->type, .payload = buf, .len = w.len };
     return 0;
-}
-
-static void read_request(struct reader *r, struct ctl_request *m)
-{
-    switch (m->type) {
-    case CTL_REQUEST_SESSION_CLOSE:
-        ctl_read_text(r, m->session_close.name, CTL_NAME_MAX);
-        break;
-    case CTL_REQUEST_ATTACH:
-        ctl_read_text(r, m->attach.name, CTL_NAME_MAX);
-        break;
-    case CTL_REQUEST_KILL:
-        m->kill.signal = reader_u8(r);
-        m->kill.scope = (enum ctl_kill_scope) reader_u8(r);
-        break;
-    case CTL_REQUEST_RESIZE:
-        m->resize.rows = reader_u16(r);
-        m->resize.cols = reader_u16(r);
-        break;
-    case CTL_REQUEST_WATCH:
-        m->watch.after = reader_u64(r);
-        break;
-    case CTL_REQUEST_STOP:
-        m->stop.grace_ms = reader_u32(r);
-        break;
-    case CTL_REQUEST_SYNC:
-        ctl_read_text(r, m->sync.by, CTL_NAME_MAX);
-        break;
-    case CTL_REQUEST_BASE_CHANGED:
-        ctl_read_paths(r, &m->base_changed);
-        break;
-    case CTL_REQUEST_QUIESCE:
-        m->quiesce.wait_ms = reader_u32(r);
-        m->quiesce.limit_ms = reader_u32(r);
-        break;
-    case CTL_REQUEST_REVERT:
-        m->revert.replaces = reader_u32(r);
-        ctl_read_paths(r, &m->revert.paths);
-        break;
-    case CTL_REQUEST_FILE:
-        ctl_read_file_request(r, &m->file);
-        break;
-    case CTL_REQUEST_INPUT:
-        m->input.len = reader_u32(r);
-        m->input.bytes = reader_bytes(r, m->input.len);
-        break;
-    case CTL_REQUEST_END:
-        ctl_read_text(r, m->end.name, CTL_NAME_MAX);
-        m->end.grace_ms = reader_u32(r);
-        break;
-    default:
-        break;
-    }
 }
 
 static size_t fds_of(const struct ctl_request *m)
@@ -273,7 +168,7 @@ static int decode_plain(const struct frame *frame, struct ctl_request *m)
     struct reader r;
 
     reader_init(&r, frame->payload, frame->len);
-    read_request(&r, m);
+    layout_read(request_layouts, ARRAY_LEN(request_layouts), m->type, m, &r);
     return reader_end(&r) < 0 || !request_is_valid(m) || frame->fd_count != fds_of(m) ? -EPROTO : 0;
 }
 

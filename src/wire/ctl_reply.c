@@ -1,6 +1,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "wire/ctl_int.h"
 
 /* Encoding and decoding share these checks, so that every encoded message can be decoded. */
@@ -86,178 +87,42 @@ static bool reply_is_valid(const struct ctl_reply *m)
     return false;
 }
 
-static void write_finished(struct writer *w, const struct ctl_finished *m)
-{
-    writer_u8(w, (uint8_t) m->end);
-    writer_u32(w, (uint32_t) m->status);
-    writer_u32(w, (uint32_t) m->error);
-    writer_u32(w, m->flags);
-    writer_u64(w, m->wall_us);
-    writer_u64(w, m->user_us);
-    writer_u64(w, m->system_us);
-    writer_u64(w, m->max_rss_kib);
-    writer_string(w, m->text);
-}
+#define NUMBER(type, member) FIELD_OF(type, struct ctl_reply, member)
+#define TEXT(member) FIELD_OF(FIELD_TEXT, struct ctl_reply, member)
+#define STRING(member) FIELD_STRING_OF(struct ctl_reply, member, CTL_PROTO_SMALL_MAX)
 
-static void read_finished(struct reader *r, struct ctl_finished *m)
-{
-    m->end = (enum ctl_end) reader_u8(r);
-    m->status = (int32_t) reader_u32(r);
-    m->error = (int32_t) reader_u32(r);
-    m->flags = reader_u32(r);
-    m->wall_us = reader_u64(r);
-    m->user_us = reader_u64(r);
-    m->system_us = reader_u64(r);
-    m->max_rss_kib = reader_u64(r);
-    ctl_read_text(r, m->text, CTL_TEXT_MAX);
-}
-
-static void write_status(struct writer *w, const struct ctl_status *m)
-{
-    writer_u8(w, (uint8_t) m->state);
-    writer_u64(w, m->pid);
-    writer_u64(w, m->init_pid);
-    writer_u64(w, (uint64_t) m->started_ns);
-    writer_u32(w, m->execs);
-    writer_u32(w, m->sessions);
-    writer_u32(w, m->clients);
-    writer_u64(w, m->used_bytes);
-    writer_u64(w, m->used_inodes);
-    writer_u64(w, m->fence_requests);
-    writer_u64(w, m->denials);
-    writer_u64(w, m->denials_dropped);
-    writer_u64(w, m->last_event);
-}
-
-static void read_status(struct reader *r, struct ctl_status *m)
-{
-    m->state = (enum ctl_state) reader_u8(r);
-    m->pid = reader_u64(r);
-    m->init_pid = reader_u64(r);
-    m->started_ns = (int64_t) reader_u64(r);
-    m->execs = reader_u32(r);
-    m->sessions = reader_u32(r);
-    m->clients = reader_u32(r);
-    m->used_bytes = reader_u64(r);
-    m->used_inodes = reader_u64(r);
-    m->fence_requests = reader_u64(r);
-    m->denials = reader_u64(r);
-    m->denials_dropped = reader_u64(r);
-    m->last_event = reader_u64(r);
-}
-
-static const char *or_empty(const char *text)
-{
-    return text ? text : "";
-}
-
-static void write_event(struct writer *w, const struct ctl_event *m)
-{
-    writer_u64(w, m->number);
-    writer_u64(w, (uint64_t) m->wall_ns);
-    writer_u8(w, (uint8_t) m->kind);
-    for (size_t i = 0; i < CTL_EVENT_NUMBERS; i++)
-        writer_u64(w, (uint64_t) m->numbers[i]);
-    writer_string(w, or_empty(m->exec));
-    writer_string(w, or_empty(m->subject));
-    writer_string(w, or_empty(m->detail));
-}
-
-static void read_event(struct reader *r, struct ctl_event *m)
-{
-    m->number = reader_u64(r);
-    m->wall_ns = (int64_t) reader_u64(r);
-    m->kind = (enum ctl_event_kind) reader_u8(r);
-    for (size_t i = 0; i < CTL_EVENT_NUMBERS; i++)
-        m->numbers[i] = (int64_t) reader_u64(r);
-    m->exec = reader_string(r, CTL_PROTO_SMALL_MAX);
-    m->subject = reader_string(r, CTL_PROTO_SMALL_MAX);
-    m->detail = reader_string(r, CTL_PROTO_SMALL_MAX);
-}
-
-static void write_synced(struct writer *w, const struct ctl_synced *m)
-{
-    writer_u64(w, m->version);
-    writer_u64(w, m->change_count);
-    writer_u64(w, m->conflict_count);
-    writer_u64(w, m->left_count);
-    ctl_write_paths(w, &m->changes);
-    ctl_write_paths(w, &m->conflicts);
-}
-
-static void read_synced(struct reader *r, struct ctl_synced *m)
-{
-    m->version = reader_u64(r);
-    m->change_count = reader_u64(r);
-    m->conflict_count = reader_u64(r);
-    m->left_count = reader_u64(r);
-    ctl_read_paths(r, &m->changes);
-    ctl_read_paths(r, &m->conflicts);
-}
-
-static void write_output(struct writer *w, const struct ctl_reply *m)
-{
-    writer_u8(w, (uint8_t) m->output.stream);
-    writer_u64(w, m->output.lost);
-    writer_u32(w, (uint32_t) m->output.len);
-    writer_bytes(w, m->output.bytes, m->output.len);
-}
-
-static void read_output(struct reader *r, struct ctl_reply *m)
-{
-    m->output.stream = (enum ctl_stream) reader_u8(r);
-    m->output.lost = reader_u64(r);
-    m->output.len = reader_u32(r);
-    m->output.bytes = reader_bytes(r, m->output.len);
-}
-
-static void write_reply(struct writer *w, const struct ctl_reply *m)
-{
-    switch (m->type) {
-    case CTL_REPLY_HELLO:
-        writer_u32(w, m->hello.version);
-        writer_u8(w, (uint8_t) m->hello.state);
-        writer_string(w, m->hello.name);
-        break;
-    case CTL_REPLY_STATE:
-        writer_u8(w, (uint8_t) m->state.state);
-        writer_u8(w, (uint8_t) m->state.code);
-        writer_string(w, m->state.text);
-        break;
-    case CTL_REPLY_OK:
-        writer_string(w, m->ok.name);
-        break;
-    case CTL_REPLY_ERROR:
-        writer_u8(w, (uint8_t) m->error.code);
-        writer_string(w, m->error.text);
-        break;
-    case CTL_REPLY_STARTED:
-        writer_u32(w, m->started.pid);
-        writer_string(w, m->started.name);
-        break;
-    case CTL_REPLY_OUTPUT:
-        write_output(w, m);
-        break;
-    case CTL_REPLY_FINISHED:
-        write_finished(w, &m->finished);
-        break;
-    case CTL_REPLY_STATUS:
-        write_status(w, &m->status);
-        break;
-    case CTL_REPLY_EVENT:
-        write_event(w, &m->event);
-        break;
-    case CTL_REPLY_SYNCED:
-        write_synced(w, &m->synced);
-        break;
-    case CTL_REPLY_FILE:
-        ctl_write_file(w, &m->file);
-        break;
-    case CTL_REPLY_LISTING:
-        ctl_write_listing(w, &m->listing);
-        break;
-    }
-}
+/* FILE has ctl_file_fields. */
+static const struct layout reply_layouts[] = {
+    { CTL_REPLY_HELLO, { NUMBER(FIELD_U32, hello.version), NUMBER(FIELD_U8, hello.state), TEXT(hello.name) } },
+    { CTL_REPLY_STATE, { NUMBER(FIELD_U8, state.state), NUMBER(FIELD_U8, state.code), TEXT(state.text) } },
+    { CTL_REPLY_OK, { TEXT(ok.name) } },
+    { CTL_REPLY_ERROR, { NUMBER(FIELD_U8, error.code), TEXT(error.text) } },
+    { CTL_REPLY_STARTED, { NUMBER(FIELD_U32, started.pid), TEXT(started.name) } },
+    { CTL_REPLY_OUTPUT,
+      { NUMBER(FIELD_U8, output.stream), NUMBER(FIELD_U64, output.lost), NUMBER(FIELD_U32, output.len),
+        FIELD_BYTES_OF(struct ctl_reply, output.bytes, output.len) } },
+    { CTL_REPLY_FINISHED,
+      { NUMBER(FIELD_U8, finished.end), NUMBER(FIELD_U32, finished.status), NUMBER(FIELD_U32, finished.error),
+        NUMBER(FIELD_U32, finished.flags), NUMBER(FIELD_U64, finished.wall_us), NUMBER(FIELD_U64, finished.user_us),
+        NUMBER(FIELD_U64, finished.system_us), NUMBER(FIELD_U64, finished.max_rss_kib), TEXT(finished.text) } },
+    { CTL_REPLY_STATUS,
+      { NUMBER(FIELD_U8, status.state), NUMBER(FIELD_U64, status.pid), NUMBER(FIELD_U64, status.init_pid),
+        NUMBER(FIELD_U64, status.started_ns), NUMBER(FIELD_U32, status.execs), NUMBER(FIELD_U32, status.sessions),
+        NUMBER(FIELD_U32, status.clients), NUMBER(FIELD_U64, status.used_bytes), NUMBER(FIELD_U64, status.used_inodes),
+        NUMBER(FIELD_U64, status.fence_requests), NUMBER(FIELD_U64, status.denials), NUMBER(FIELD_U64, status.denials_dropped),
+        NUMBER(FIELD_U64, status.last_event) } },
+    { CTL_REPLY_EVENT,
+      { NUMBER(FIELD_U64, event.number), NUMBER(FIELD_U64, event.wall_ns), NUMBER(FIELD_U8, event.kind),
+        NUMBER(FIELD_U64, event.numbers[0]), NUMBER(FIELD_U64, event.numbers[1]), NUMBER(FIELD_U64, event.numbers[2]),
+        STRING(event.exec), STRING(event.subject), STRING(event.detail) } },
+    { CTL_REPLY_SYNCED,
+      { NUMBER(FIELD_U64, synced.version), NUMBER(FIELD_U64, synced.change_count), NUMBER(FIELD_U64, synced.conflict_count),
+        NUMBER(FIELD_U64, synced.left_count), CTL_PATHS_FIELDS(struct ctl_reply, synced.changes),
+        CTL_PATHS_FIELDS(struct ctl_reply, synced.conflicts) } },
+    { CTL_REPLY_LISTING,
+      { NUMBER(FIELD_U8, listing.has_more), NUMBER(FIELD_U32, listing.count), NUMBER(FIELD_U32, listing.len),
+        FIELD_BYTES_OF(struct ctl_reply, listing.bytes, listing.len) } },
+};
 
 static size_t payload_max(enum ctl_reply_type type)
 {
@@ -272,59 +137,14 @@ int ctl_reply_encode(const struct ctl_reply *reply, void *buf, size_t cap, struc
     if (!reply_is_valid(reply))
         return -EINVAL;
     writer_init(&w, buf, cap < most ? cap : most);
-    write_reply(&w, reply);
+    if (reply->type == CTL_REPLY_FILE)
+        fields_write(ctl_file_fields, &reply->file, &w);
+    else
+        layout_write(reply_layouts, ARRAY_LEN(reply_layouts), reply->type, reply, &w);
     if (writer_end(&w) < 0)
         return -EMSGSIZE;
     *ret = (struct frame){ .id = reply->tag, .type = (uint16_t) reply->type, .payload = buf, .len = w.len };
     return 0;
-}
-
-static void read_reply(struct reader *r, struct ctl_reply *m)
-{
-    switch (m->type) {
-    case CTL_REPLY_HELLO:
-        m->hello.version = reader_u32(r);
-        m->hello.state = (enum ctl_state) reader_u8(r);
-        ctl_read_text(r, m->hello.name, CTL_NAME_MAX);
-        break;
-    case CTL_REPLY_STATE:
-        m->state.state = (enum ctl_state) reader_u8(r);
-        m->state.code = (enum err_code) reader_u8(r);
-        ctl_read_text(r, m->state.text, CTL_TEXT_MAX);
-        break;
-    case CTL_REPLY_OK:
-        ctl_read_text(r, m->ok.name, CTL_NAME_MAX);
-        break;
-    case CTL_REPLY_ERROR:
-        m->error.code = (enum err_code) reader_u8(r);
-        ctl_read_text(r, m->error.text, CTL_TEXT_MAX);
-        break;
-    case CTL_REPLY_STARTED:
-        m->started.pid = reader_u32(r);
-        ctl_read_text(r, m->started.name, CTL_NAME_MAX);
-        break;
-    case CTL_REPLY_OUTPUT:
-        read_output(r, m);
-        break;
-    case CTL_REPLY_FINISHED:
-        read_finished(r, &m->finished);
-        break;
-    case CTL_REPLY_STATUS:
-        read_status(r, &m->status);
-        break;
-    case CTL_REPLY_EVENT:
-        read_event(r, &m->event);
-        break;
-    case CTL_REPLY_SYNCED:
-        read_synced(r, &m->synced);
-        break;
-    case CTL_REPLY_FILE:
-        ctl_read_file(r, &m->file);
-        break;
-    case CTL_REPLY_LISTING:
-        ctl_read_listing(r, &m->listing);
-        break;
-    }
 }
 
 int ctl_reply_decode(const struct frame *frame, struct ctl_reply *ret)
@@ -336,7 +156,10 @@ int ctl_reply_decode(const struct frame *frame, struct ctl_reply *ret)
         frame->len > payload_max(m.type))
         return -EPROTO;
     reader_init(&r, frame->payload, frame->len);
-    read_reply(&r, &m);
+    if (m.type == CTL_REPLY_FILE)
+        fields_read(ctl_file_fields, &m.file, &r);
+    else
+        layout_read(reply_layouts, ARRAY_LEN(reply_layouts), m.type, &m, &r);
     if (reader_end(&r) < 0 || !reply_is_valid(&m))
         return -EPROTO;
     *ret = m;

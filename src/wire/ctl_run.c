@@ -66,23 +66,26 @@ static size_t string_count(const struct ctl_run *run)
     return HEAD_COUNT + (size_t) run->argc + run->envc;
 }
 
-static void write_fixed(struct writer *w, const struct ctl_run *run)
-{
-    writer_u32(w, run->flags);
-    writer_u32(w, run->timeout_ms);
-    writer_u64(w, run->output_limit);
-    writer_u16(w, run->rows);
-    writer_u16(w, run->cols);
-    writer_u32(w, run->argc);
-    writer_u32(w, run->envc);
-    writer_u32(w, run->strings_len);
-    if (!ctl_run_has_flag(run, CTL_RUN_LIMITS))
-        return;
-    writer_u64(w, run->limits.memory_bytes);
-    writer_u64(w, run->limits.cpu_sec);
-    writer_u64(w, run->limits.processes);
-    writer_u64(w, run->limits.files);
-}
+static const struct field fixed_fields[] = {
+    FIELD_OF(FIELD_U32, struct ctl_run, flags),
+    FIELD_OF(FIELD_U32, struct ctl_run, timeout_ms),
+    FIELD_OF(FIELD_U64, struct ctl_run, output_limit),
+    FIELD_OF(FIELD_U16, struct ctl_run, rows),
+    FIELD_OF(FIELD_U16, struct ctl_run, cols),
+    FIELD_OF(FIELD_U32, struct ctl_run, argc),
+    FIELD_OF(FIELD_U32, struct ctl_run, envc),
+    FIELD_OF(FIELD_U32, struct ctl_run, strings_len),
+    { .type = FIELD_END },
+};
+
+/* With CTL_RUN_LIMITS. */
+static const struct field limit_fields[] = {
+    FIELD_OF(FIELD_U64, struct ctl_limits, memory_bytes),
+    FIELD_OF(FIELD_U64, struct ctl_limits, cpu_sec),
+    FIELD_OF(FIELD_U64, struct ctl_limits, processes),
+    FIELD_OF(FIELD_U64, struct ctl_limits, files),
+    { .type = FIELD_END },
+};
 
 static size_t fixed_len(const struct ctl_run *run)
 {
@@ -142,7 +145,9 @@ int ctl_run_encode(enum ctl_request_type type, uint64_t tag, const struct ctl_ru
         m.flags |= CTL_RUN_STRINGS_FD;
     }
     writer_init(&w, buf, FRAME_PAYLOAD_MAX);
-    write_fixed(&w, &m);
+    fields_write(fixed_fields, &m, &w);
+    if (ctl_run_has_flag(&m, CTL_RUN_LIMITS))
+        fields_write(limit_fields, &m.limits, &w);
     if (fd < 0)
         string_block_write(&block, &w);
     *ret = (struct frame){ .id = tag, .type = (uint16_t) type, .payload = buf, .len = w.len };
@@ -167,24 +172,6 @@ static void read_strings(struct reader *r, enum ctl_request_type type, struct ct
         reader_fail(r);
 }
 
-static void read_fixed(struct reader *r, struct ctl_run *run)
-{
-    run->flags = reader_u32(r);
-    run->timeout_ms = reader_u32(r);
-    run->output_limit = reader_u64(r);
-    run->rows = reader_u16(r);
-    run->cols = reader_u16(r);
-    run->argc = reader_u32(r);
-    run->envc = reader_u32(r);
-    run->strings_len = reader_u32(r);
-    if (!ctl_run_has_flag(run, CTL_RUN_LIMITS))
-        return;
-    run->limits.memory_bytes = reader_u64(r);
-    run->limits.cpu_sec = reader_u64(r);
-    run->limits.processes = reader_u64(r);
-    run->limits.files = reader_u64(r);
-}
-
 int ctl_run_decode(const struct frame *frame, struct ctl_run *ret)
 {
     enum ctl_request_type type = (enum ctl_request_type) frame->type;
@@ -192,7 +179,9 @@ int ctl_run_decode(const struct frame *frame, struct ctl_run *ret)
     struct reader r;
 
     reader_init(&r, frame->payload, frame->len);
-    read_fixed(&r, &run);
+    fields_read(fixed_fields, &run, &r);
+    if (ctl_run_has_flag(&run, CTL_RUN_LIMITS))
+        fields_read(limit_fields, &run.limits, &r);
     if (!flags_are_valid(type, run.flags) || !argc_is_valid(type, run.argc) ||
         !string_block_is_bounded(run.argc, run.envc, run.strings_len))
         reader_fail(&r);

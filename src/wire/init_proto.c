@@ -4,8 +4,7 @@
 #include <stdbool.h>
 #include <sys/wait.h>
 
-#include "wire/reader.h"
-#include "wire/writer.h"
+#include "wire/field.h"
 
 /* The highest signal and errno numbers on Linux. */
 #define SIGNAL_MAX 64
@@ -67,37 +66,24 @@ static bool report_is_valid(const struct init_report *m)
     return false;
 }
 
-static void write_exited(struct writer *w, const struct init_report *m)
-{
-    writer_u32(w, (uint32_t) m->exited.status);
-    writer_u64(w, m->exited.user_us);
-    writer_u64(w, m->exited.system_us);
-    writer_u64(w, m->exited.max_rss_kib);
-}
+#define NUMBER(type, member) FIELD_OF(type, struct init_report, member)
 
-static void write_report(struct writer *w, const struct init_report *m)
-{
-    switch (m->type) {
-    case INIT_REPORT_HELLO:
-        writer_u32(w, m->hello.version);
-        writer_u32(w, m->hello.pid);
-        writer_u32(w, m->hello.flags);
-        break;
-    case INIT_REPORT_SPAWNED:
-        writer_u32(w, m->spawned.pid);
-        break;
-    case INIT_REPORT_SPAWN_FAILED:
-        writer_u32(w, (uint32_t) m->spawn_failed.error);
-        writer_u8(w, (uint8_t) m->spawn_failed.step);
-        break;
-    case INIT_REPORT_EXITED:
-        write_exited(w, m);
-        break;
-    case INIT_REPORT_PTY:
-    case INIT_REPORT_GONE:
-        break;
-    }
-}
+static const struct layout report_layouts[] = {
+    { INIT_REPORT_HELLO, { NUMBER(FIELD_U32, hello.version), NUMBER(FIELD_U32, hello.pid), NUMBER(FIELD_U32, hello.flags) } },
+    { INIT_REPORT_SPAWNED, { NUMBER(FIELD_U32, spawned.pid) } },
+    { INIT_REPORT_SPAWN_FAILED, { NUMBER(FIELD_U32, spawn_failed.error), NUMBER(FIELD_U8, spawn_failed.step) } },
+    { INIT_REPORT_EXITED,
+      { NUMBER(FIELD_U32, exited.status), NUMBER(FIELD_U64, exited.user_us), NUMBER(FIELD_U64, exited.system_us),
+        NUMBER(FIELD_U64, exited.max_rss_kib) } },
+};
+#define LAYOUTS report_layouts, sizeof(report_layouts) / sizeof(report_layouts[0])
+
+static const struct field kill_fields[] = {
+    FIELD_OF(FIELD_U8, struct init_request, kill.signal),
+    FIELD_OF(FIELD_U8, struct init_request, kill.scope),
+    FIELD_OF(FIELD_U64, struct init_request, kill.since_ticks),
+    { .type = FIELD_END },
+};
 
 int init_report_encode(const struct init_report *report, void *buf, size_t cap, struct frame *ret)
 {
@@ -106,38 +92,11 @@ int init_report_encode(const struct init_report *report, void *buf, size_t cap, 
     if (!report_is_valid(report))
         return -EINVAL;
     writer_init(&w, buf, cap);
-    write_report(&w, report);
+    layout_write(LAYOUTS, report->type, report, &w);
     if (writer_end(&w) < 0)
         return -EMSGSIZE;
     *ret = (struct frame){ .id = report->id, .type = (uint16_t) report->type, .payload = buf, .len = w.len };
     return 0;
-}
-
-static void read_report(struct reader *r, struct init_report *m)
-{
-    switch (m->type) {
-    case INIT_REPORT_HELLO:
-        m->hello.version = reader_u32(r);
-        m->hello.pid = reader_u32(r);
-        m->hello.flags = reader_u32(r);
-        break;
-    case INIT_REPORT_SPAWNED:
-        m->spawned.pid = reader_u32(r);
-        break;
-    case INIT_REPORT_SPAWN_FAILED:
-        m->spawn_failed.error = (int32_t) reader_u32(r);
-        m->spawn_failed.step = (enum init_step) reader_u8(r);
-        break;
-    case INIT_REPORT_EXITED:
-        m->exited.status = (int32_t) reader_u32(r);
-        m->exited.user_us = reader_u64(r);
-        m->exited.system_us = reader_u64(r);
-        m->exited.max_rss_kib = reader_u64(r);
-        break;
-    case INIT_REPORT_PTY:
-    case INIT_REPORT_GONE:
-        break;
-    }
 }
 
 int init_report_decode(const struct frame *frame, struct init_report *ret)
@@ -148,7 +107,7 @@ int init_report_decode(const struct frame *frame, struct init_report *ret)
     if (frame->fd_count != (frame->type == INIT_REPORT_PTY ? 1 : 0))
         return -EPROTO;
     reader_init(&r, frame->payload, frame->len);
-    read_report(&r, &m);
+    layout_read(LAYOUTS, m.type, &m, &r);
     if (reader_end(&r) < 0 || !report_is_valid(&m))
         return -EPROTO;
     *ret = m;
@@ -168,11 +127,8 @@ int init_request_encode(const struct init_request *request, void *buf, size_t ca
     if (is_kill ? !kill_is_valid(request) : request->type != INIT_REQUEST_SHUTDOWN || request->id != 0)
         return -EINVAL;
     writer_init(&w, buf, cap);
-    if (is_kill) {
-        writer_u8(&w, (uint8_t) request->kill.signal);
-        writer_u8(&w, (uint8_t) request->kill.scope);
-        writer_u64(&w, request->kill.since_ticks);
-    }
+    if (is_kill)
+        fields_write(kill_fields, request, &w);
     if (writer_end(&w) < 0)
         return -EMSGSIZE;
     *ret = (struct frame){ .id = request->id, .type = (uint16_t) request->type, .payload = buf, .len = w.len };
@@ -184,9 +140,7 @@ static int decode_kill(const struct frame *frame, struct init_request *m)
     struct reader r;
 
     reader_init(&r, frame->payload, frame->len);
-    m->kill.signal = reader_u8(&r);
-    m->kill.scope = (enum init_kill_scope) reader_u8(&r);
-    m->kill.since_ticks = reader_u64(&r);
+    fields_read(kill_fields, m, &r);
     return frame->fd_count > 0 || reader_end(&r) < 0 || !kill_is_valid(m) ? -EPROTO : 0;
 }
 

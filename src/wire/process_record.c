@@ -14,9 +14,7 @@
 #include "base/file.h"
 #include "base/id.h"
 #include "base/mem.h"
-#include "wire/ctl_int.h"
-#include "wire/reader.h"
-#include "wire/writer.h"
+#include "wire/field.h"
 
 /* The file: "AFPR", u8 version, u8 flags, u32 pid, u64 started_ns, u64 stopped_ns, u8 end, u32 status, u64 user_us, u64
  * system_us, u64 max_rss_kib, u64 lost_bytes; then name, command and note, each NUL-terminated. */
@@ -62,6 +60,20 @@ static void put_text(struct writer *w, const char *text, size_t cap)
     writer_u8(w, 0);
 }
 
+static const struct field record_fields[] = {
+    FIELD_OF(FIELD_U32, struct process_record, pid),
+    FIELD_OF(FIELD_U64, struct process_record, started_ns),
+    FIELD_OF(FIELD_U64, struct process_record, stopped_ns),
+    FIELD_OF(FIELD_U8, struct process_record, end),
+    FIELD_OF(FIELD_U32, struct process_record, status),
+    FIELD_OF(FIELD_U64, struct process_record, user_us),
+    FIELD_OF(FIELD_U64, struct process_record, system_us),
+    FIELD_OF(FIELD_U64, struct process_record, max_rss_kib),
+    FIELD_OF(FIELD_U64, struct process_record, lost_bytes),
+    FIELD_OF(FIELD_TEXT, struct process_record, name),
+    { .type = FIELD_END },
+};
+
 static int process_record_encode(const struct process_record *record, char *bytes, size_t *ret_len)
 {
     struct writer w;
@@ -70,16 +82,7 @@ static int process_record_encode(const struct process_record *record, char *byte
     writer_bytes(&w, magic, sizeof(magic));
     writer_u8(&w, VERSION);
     writer_u8(&w, (uint8_t) ((record->is_tty ? RECORD_TTY : 0) | (record->has_exited ? RECORD_EXITED : 0)));
-    writer_u32(&w, record->pid);
-    writer_u64(&w, (uint64_t) record->started_ns);
-    writer_u64(&w, (uint64_t) record->stopped_ns);
-    writer_u8(&w, (uint8_t) record->end);
-    writer_u32(&w, (uint32_t) record->status);
-    writer_u64(&w, record->user_us);
-    writer_u64(&w, record->system_us);
-    writer_u64(&w, record->max_rss_kib);
-    writer_u64(&w, record->lost_bytes);
-    put_text(&w, record->name, CTL_NAME_MAX);
+    fields_write(record_fields, record, &w);
     put_text(&w, record->command, PROCESS_COMMAND_MAX);
     put_text(&w, record->note, CTL_NOTE_MAX);
     *ret_len = w.len;
@@ -101,16 +104,7 @@ static int process_record_decode(const void *bytes, size_t len, struct process_r
     flags = reader_u8(&r);
     record.is_tty = flags & RECORD_TTY;
     record.has_exited = flags & RECORD_EXITED;
-    record.pid = reader_u32(&r);
-    record.started_ns = (int64_t) reader_u64(&r);
-    record.stopped_ns = (int64_t) reader_u64(&r);
-    record.end = (enum ctl_end) reader_u8(&r);
-    record.status = (int32_t) reader_u32(&r);
-    record.user_us = reader_u64(&r);
-    record.system_us = reader_u64(&r);
-    record.max_rss_kib = reader_u64(&r);
-    record.lost_bytes = reader_u64(&r);
-    ctl_read_text(&r, record.name, CTL_NAME_MAX);
+    fields_read(record_fields, &record, &r);
     command = reader_string(&r, PROCESS_COMMAND_MAX);
     note = reader_string(&r, CTL_NOTE_MAX);
     if (reader_end(&r) < 0 || flags & ~(unsigned) RECORD_ALL || record.end > CTL_END_SESSION || record.started_ns < 0 ||

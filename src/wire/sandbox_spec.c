@@ -35,20 +35,7 @@ void sandbox_spec_free(struct sandbox_spec *spec)
     free(spec->mounts);
     free(spec->env);
     free(spec->reserved_paths);
-    free(spec->id);
-    free(spec->name);
-    free(spec->owner);
-    free(spec->codebase_id);
-    free(spec->project_root);
-    free(spec->preset);
-    free(spec->base_path);
-    free(spec->codebase_path);
-    free(spec->runtime);
-    free(spec->hostname);
-    free(spec->image);
-    free(spec->engine);
-    free(spec->oci_runtime);
-    free(spec->driver);
+    sandbox_spec_free_texts(spec);
     free(spec);
 }
 

@@ -74,43 +74,80 @@ static void put_rules(struct buf *out, const struct sandbox_spec *spec)
     }
 }
 
-static void put_fixed(struct buf *out, const struct sandbox_spec *spec)
+/* The members of a spec, in the order of the file. Numbers may be wider in memory; a flag is a bool. */
+enum member_type { MEMBER_TEXT, MEMBER_FLAG, MEMBER_U8, MEMBER_U32, MEMBER_U64 };
+
+#define MEMBER(kind, member, version)                                                                                          \
+    {                                                                                                                          \
+        .type = (kind), .since = (version), .offset = offsetof(struct sandbox_spec, member)                                    \
+    }
+
+static const struct spec_member {
+    uint8_t type, since;
+    uint16_t offset;
+} members[] = {
+    MEMBER(MEMBER_TEXT, name, 1),
+    MEMBER(MEMBER_TEXT, base_path, 1),
+    MEMBER(MEMBER_TEXT, runtime, 1),
+    MEMBER(MEMBER_TEXT, hostname, 1),
+    MEMBER(MEMBER_FLAG, is_live, 1),
+    MEMBER(MEMBER_FLAG, own_cgroup, 1),
+    MEMBER(MEMBER_U8, net, 1),
+    MEMBER(MEMBER_U64, created_ns, 1),
+    MEMBER(MEMBER_U64, quota_bytes, 1),
+    MEMBER(MEMBER_U64, quota_inodes, 1),
+    MEMBER(MEMBER_U64, memory_bytes, 1),
+    MEMBER(MEMBER_U32, cpu_quota_us, 1),
+    MEMBER(MEMBER_U32, cpu_shares, 1),
+    MEMBER(MEMBER_U32, pids, 1),
+    MEMBER(MEMBER_U64, tmp_bytes, 1),
+    MEMBER(MEMBER_TEXT, codebase_path, 2),
+    MEMBER(MEMBER_U64, codebase_quota_bytes, 2),
+    MEMBER(MEMBER_U64, codebase_keep_versions, 2),
+    MEMBER(MEMBER_U64, codebase_keep_ns, 2),
+    MEMBER(MEMBER_TEXT, image, 3),
+    MEMBER(MEMBER_TEXT, engine, 3),
+    MEMBER(MEMBER_TEXT, oci_runtime, 3),
+    MEMBER(MEMBER_FLAG, read_only_root, 3),
+    MEMBER(MEMBER_FLAG, no_pull, 3),
+    MEMBER(MEMBER_TEXT, driver, 4),
+    MEMBER(MEMBER_TEXT, id, 5),
+    MEMBER(MEMBER_TEXT, owner, 5),
+    MEMBER(MEMBER_TEXT, codebase_id, 5),
+    MEMBER(MEMBER_TEXT, project_root, 5),
+    MEMBER(MEMBER_TEXT, preset, 5),
+    MEMBER(MEMBER_FLAG, no_lock, 5),
+    MEMBER(MEMBER_FLAG, syncs, 5),
+};
+
+_Static_assert(sizeof(enum sandbox_net) == sizeof(unsigned), "net is copied as an unsigned");
+
+static void put_members(struct buf *out, const struct sandbox_spec *spec)
 {
-    put_string(out, spec->name);
-    put_string(out, spec->base_path);
-    put_string(out, spec->runtime);
-    put_string(out, spec->hostname);
-    put_number(out, spec->is_live, 1);
-    put_number(out, spec->own_cgroup, 1);
-    put_number(out, spec->net, 1);
-    put_number(out, spec->created_ns, 8);
-    put_number(out, spec->quota_bytes, 8);
-    put_number(out, spec->quota_inodes, 8);
-    put_number(out, spec->memory_bytes, 8);
-    put_number(out, spec->cpu_quota_us, 4);
-    put_number(out, spec->cpu_shares, 4);
-    put_number(out, spec->pids, 4);
-    put_number(out, spec->tmp_bytes, 8);
-    put_string(out, spec->codebase_path);
-    put_number(out, spec->codebase_quota_bytes, 8);
-    put_number(out, spec->codebase_keep_versions, 8);
-    put_number(out, spec->codebase_keep_ns, 8);
-    put_string(out, spec->image);
-    put_string(out, spec->engine);
-    put_string(out, spec->oci_runtime);
-    put_number(out, spec->read_only_root, 1);
-    put_number(out, spec->no_pull, 1);
-    put_string(out, spec->driver);
-    put_string(out, spec->id);
-    put_string(out, spec->owner);
-    put_string(out, spec->codebase_id);
-    put_string(out, spec->project_root);
-    put_string(out, spec->preset);
-    put_number(out, spec->no_lock, 1);
-    put_number(out, spec->syncs, 1);
+    for (size_t i = 0; i < ARRAY_LEN(members); i++) {
+        const char *at = (const char *) spec + members[i].offset;
+
+        if (members[i].type == MEMBER_TEXT)
+            put_string(out, *(const char *const *) at);
+        else if (members[i].type == MEMBER_FLAG)
+            put_number(out, *(const bool *) at, 1);
+        else if (members[i].type == MEMBER_U8)
+            put_number(out, *(const unsigned *) at, 1);
+        else if (members[i].type == MEMBER_U32)
+            put_number(out, *(const uint32_t *) at, 4);
+        else
+            put_number(out, *(const uint64_t *) at, 8);
+    }
     put_number(out, spec->reserved_count, 4);
     for (size_t i = 0; i < spec->reserved_count; i++)
         put_string(out, spec->reserved_paths[i]);
+}
+
+void sandbox_spec_free_texts(struct sandbox_spec *spec)
+{
+    for (size_t i = 0; i < ARRAY_LEN(members); i++)
+        if (members[i].type == MEMBER_TEXT)
+            free(*(char **) ((char *) spec + members[i].offset));
 }
 
 static void put_mounts(struct buf *out, const struct sandbox_spec *spec)
@@ -155,7 +192,7 @@ static void sandbox_spec_end_file(struct buf *out, enum spec_file_kind kind)
 void sandbox_spec_encode(const struct sandbox_spec *spec, struct buf *out)
 {
     sandbox_spec_begin_file(out);
-    put_fixed(out, spec);
+    put_members(out, spec);
     put_rules(out, spec);
     put_mounts(out, spec);
     put_env(out, spec);
@@ -253,30 +290,6 @@ static void read_rules(struct reader *r, struct sandbox_spec *spec)
     }
 }
 
-static void read_codebase(struct reader *r, uint8_t version, struct sandbox_spec *spec)
-{
-    spec->codebase_path = xdup(version < 2 ? "" : read_string(r));
-    if (version < 2)
-        return;
-    spec->codebase_quota_bytes = reader_u64(r);
-    spec->codebase_keep_versions = reader_u64(r);
-    spec->codebase_keep_ns = reader_u64(r);
-}
-
-static void read_container(struct reader *r, uint8_t version, struct sandbox_spec *spec)
-{
-    spec->image = xdup(version < 3 ? "" : read_string(r));
-    spec->engine = xdup(version < 3 ? "" : read_string(r));
-    spec->oci_runtime = xdup(version < 3 ? "" : read_string(r));
-    if (version < 3) {
-        spec->driver = xdup("");
-        return;
-    }
-    spec->read_only_root = read_bool(r);
-    spec->no_pull = read_bool(r);
-    spec->driver = xdup(version < 4 ? "" : read_string(r));
-}
-
 /* The files of a codebase are in <codebases>/<id>/files. */
 static char *codebase_of_base(const char *base_path)
 {
@@ -293,66 +306,49 @@ static char *codebase_of_base(const char *base_path)
 /* Before version 5 a sandbox had one name, that of its directory. For sandboxes of a server that was an id. */
 static void derive_identity(struct sandbox_spec *spec)
 {
-    bool has_id = sandbox_spec_id_is_valid(spec->name);
+    char *id = spec->id;
 
-    spec->id = has_id ? steal_ptr(&spec->name) : xdup("");
-    if (has_id)
-        spec->name = xdup("");
-    spec->owner = xdup("");
-    spec->codebase_id = spec->is_live ? xdup("") : codebase_of_base(spec->base_path);
-    spec->project_root = xdup("");
-    spec->preset = xdup("");
+    if (sandbox_spec_id_is_valid(spec->name)) {
+        spec->id = spec->name;
+        spec->name = id; /* "" */
+    }
+    if (!spec->is_live) {
+        free(spec->codebase_id);
+        spec->codebase_id = codebase_of_base(spec->base_path);
+    }
     spec->syncs = *spec->codebase_path != '\0';
 }
 
-static void read_identity(struct reader *r, struct sandbox_spec *spec)
+/* Members that the version lacks are "" or 0. */
+static void read_members(struct reader *r, uint8_t version, struct sandbox_spec *spec)
 {
-    uint32_t count;
+    for (size_t i = 0; i < ARRAY_LEN(members); i++) {
+        char *at = (char *) spec + members[i].offset;
+        bool is_there = version >= members[i].since;
 
-    spec->id = xdup(read_string(r));
-    spec->owner = xdup(read_string(r));
-    spec->codebase_id = xdup(read_string(r));
-    spec->project_root = xdup(read_string(r));
-    spec->preset = xdup(read_string(r));
-    spec->no_lock = read_bool(r);
-    spec->syncs = read_bool(r);
-    count = reader_u32(r);
-    for (uint32_t i = 0; i < count && !r->failed; i++) {
+        if (members[i].type == MEMBER_TEXT)
+            *(char **) at = xdup(is_there ? read_string(r) : "");
+        else if (is_there && members[i].type == MEMBER_FLAG)
+            *(bool *) at = read_bool(r);
+        else if (is_there && members[i].type == MEMBER_U8)
+            *(unsigned *) at = reader_u8(r);
+        else if (is_there && members[i].type == MEMBER_U32)
+            *(uint32_t *) at = reader_u32(r);
+        else if (is_there)
+            *(uint64_t *) at = reader_u64(r);
+    }
+    if (spec->net > (version < 3 ? SANDBOX_NET_HOST : SANDBOX_NET_BRIDGE))
+        reader_fail(r);
+    if (version < 5) {
+        derive_identity(spec);
+        return;
+    }
+    for (uint32_t i = 0, count = reader_u32(r); i < count && !r->failed; i++) {
         const char *path = read_string(r);
 
         if (!r->failed)
             sandbox_spec_add_reserved(spec, path);
     }
-}
-
-static void read_fixed(struct reader *r, uint8_t version, struct sandbox_spec *spec)
-{
-    uint8_t net;
-
-    spec->name = xdup(read_string(r));
-    spec->base_path = xdup(read_string(r));
-    spec->runtime = xdup(read_string(r));
-    spec->hostname = xdup(read_string(r));
-    spec->is_live = read_bool(r);
-    spec->own_cgroup = read_bool(r);
-    net = reader_u8(r);
-    if (net > (version < 3 ? SANDBOX_NET_HOST : SANDBOX_NET_BRIDGE))
-        reader_fail(r);
-    spec->net = (enum sandbox_net) net;
-    spec->created_ns = reader_u64(r);
-    spec->quota_bytes = reader_u64(r);
-    spec->quota_inodes = reader_u64(r);
-    spec->memory_bytes = reader_u64(r);
-    spec->cpu_quota_us = reader_u32(r);
-    spec->cpu_shares = reader_u32(r);
-    spec->pids = reader_u32(r);
-    spec->tmp_bytes = reader_u64(r);
-    read_codebase(r, version, spec);
-    read_container(r, version, spec);
-    if (version < 5)
-        derive_identity(spec);
-    else
-        read_identity(r, spec);
 }
 
 static void read_mounts(struct reader *r, struct sandbox_spec *spec)
@@ -390,7 +386,7 @@ int sandbox_spec_decode(const void *bytes, size_t len, struct sandbox_spec **ret
     r = open_body(bytes, len, KIND_SPEC, &reader, &version, err);
     if (r < 0)
         return r;
-    read_fixed(&reader, version, spec);
+    read_members(&reader, version, spec);
     read_rules(&reader, spec);
     read_mounts(&reader, spec);
     read_env(&reader, spec);

@@ -3,6 +3,9 @@
 
 #include "wire/sandbox_spec.h"
 
+/* Frees the strings that are members of the spec itself. */
+void sandbox_spec_free_texts(struct sandbox_spec *spec);
+
 void sandbox_rules_free(struct sandbox_rule *rules, size_t count);
 
 /* Checks that apply to every spec that is written or read. Return -EINVAL. */
