@@ -272,7 +272,8 @@ static void what_makes_no_sense_is_neither_written_nor_read(void **state)
     refused_as(with(&spec->name, spec, "../x"), "name '../x' " NAME_RULE);
     spec = full_spec();
     refused_as(with(&spec->name, spec, "a\nb"), "name 'a\\nb' " NAME_RULE);
-    spec = with(&spec->id, full_spec(), "");
+    spec = full_spec();
+    spec = with(&spec->id, spec, "");
     refused_as(with(&spec->name, spec, NULL), "name is empty");
     spec = full_spec();
     refused_as(with(&spec->id, spec, "sb_0123456789ABCDEF"), "id 'sb_0123456789ABCDEF' is not the id of a sandbox");
