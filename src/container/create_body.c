@@ -1,7 +1,6 @@
 #include "container/create_body.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"

@@ -1,7 +1,6 @@
 #include "container/image.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"

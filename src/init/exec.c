@@ -1,7 +1,6 @@
 #include "init/exec.h"
 
 #include <errno.h>
-#include <string.h>
 #include <sys/mman.h>
 
 #include "wire/init_proto.h"

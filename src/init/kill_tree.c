@@ -1,6 +1,5 @@
 #include "init/kill_tree.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>

@@ -1,6 +1,5 @@
 #include "runtime/cgroup_members.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>

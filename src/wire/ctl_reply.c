@@ -1,5 +1,4 @@
 #include <errno.h>
-#include <string.h>
 
 #include "base/mem.h"
 #include "wire/ctl_int.h"

@@ -21,22 +21,22 @@ static struct sandbox_spec *full_spec(void)
                                    .syncs = true,
                                    .base_path = xdup("/srv/shop"),
                                    .codebase_path = xdup("/srv/codebases/cb_1"),
-                                   .codebase_quota_bytes = 7,
-                                   .codebase_keep_versions = 8,
-                                   .codebase_keep_ns = 9,
+                                   .codebase_quota_bytes = UINT64_MAX - 7,
+                                   .codebase_keep_versions = UINT64_MAX - 8,
+                                   .codebase_keep_ns = UINT64_MAX - 9,
                                    .runtime = xdup("docker"),
                                    .hostname = xdup("agent"),
                                    .is_live = true,
                                    .own_cgroup = true,
                                    .net = SANDBOX_NET_HOST,
-                                   .created_ns = 1,
-                                   .quota_bytes = 2,
-                                   .quota_inodes = 3,
+                                   .created_ns = UINT64_MAX - 1,
+                                   .quota_bytes = UINT64_MAX - 2,
+                                   .quota_inodes = UINT64_MAX - 3,
                                    .memory_bytes = UINT64_MAX,
                                    .cpu_quota_us = 4,
                                    .cpu_shares = 5,
                                    .pids = UINT32_MAX,
-                                   .tmp_bytes = 6,
+                                   .tmp_bytes = UINT64_MAX - 6,
                                    .image = xdup("debian:12"),
                                    .engine = xdup("/run/docker.sock"),
                                    .oci_runtime = xdup("runsc"),
@@ -74,13 +74,14 @@ static void every_field_survives_the_way(void **state)
     assert_string_equal(got->reserved_paths[1], "/srv/shop/doc");
     assert_string_equal(got->base_path, "/srv/shop");
     assert_string_equal(got->codebase_path, "/srv/codebases/cb_1");
-    assert_true(got->codebase_quota_bytes == 7 && got->codebase_keep_versions == 8 && got->codebase_keep_ns == 9);
+    assert_true(got->codebase_quota_bytes == UINT64_MAX - 7 && got->codebase_keep_versions == UINT64_MAX - 8 &&
+                got->codebase_keep_ns == UINT64_MAX - 9);
     assert_string_equal(got->runtime, "docker");
     assert_string_equal(got->hostname, "agent");
     assert_true(got->is_live && got->own_cgroup && got->net == SANDBOX_NET_HOST);
-    assert_true(got->created_ns == 1 && got->quota_bytes == 2 && got->quota_inodes == 3);
+    assert_true(got->created_ns == UINT64_MAX - 1 && got->quota_bytes == UINT64_MAX - 2 && got->quota_inodes == UINT64_MAX - 3);
     assert_true(got->memory_bytes == UINT64_MAX && got->cpu_quota_us == 4 && got->cpu_shares == 5);
-    assert_true(got->pids == UINT32_MAX && got->tmp_bytes == 6);
+    assert_true(got->pids == UINT32_MAX && got->tmp_bytes == UINT64_MAX - 6);
     assert_string_equal(got->image, "debian:12");
     assert_string_equal(got->engine, "/run/docker.sock");
     assert_string_equal(got->oci_runtime, "runsc");
@@ -487,11 +488,12 @@ static void earlier_formats_are_read(void **state)
     assert_true(second->image[0] == '\0' && second->engine[0] == '\0' && second->oci_runtime[0] == '\0');
     assert_string_equal(second->driver, "");
     assert_true(!second->read_only_root && !second->no_pull && second->net == SANDBOX_NET_HOST);
-    assert_true(second->codebase_keep_ns == 9 && second->rule_count == 2 && second->env_count == 2);
+    assert_true(second->codebase_keep_ns == UINT64_MAX - 9 && second->rule_count == 2 && second->env_count == 2);
 
     take_out(&old, codebase, sizeof(codebase), sizeof(codebase) + 24, 1);
     assert_int_equal(sandbox_spec_decode(old.data, old.len, &first, NULL), 0);
-    assert_true(first->codebase_path[0] == '\0' && first->tmp_bytes == 6 && first->rule_count == 2 && first->env_count == 2);
+    assert_true(first->codebase_path[0] == '\0' && first->tmp_bytes == UINT64_MAX - 6 && first->rule_count == 2 &&
+                first->env_count == 2);
 }
 
 static void names_of_images(void **state)
