@@ -16,14 +16,12 @@
 #include "supervisor/boot_fence.h"
 #include "supervisor/boot_prepare.h"
 #include "supervisor/codebase_sync.h"
-#include "supervisor/file_ops.h"
 #include "supervisor/limit_default.h"
 #include "supervisor/plain.h"
 #include "supervisor/restrict.h"
 #include "supervisor/sandbox.h"
 #include "supervisor/sandbox_quiesce.h"
 #include "supervisor/state_file.h"
-#include "supervisor/sync.h"
 
 /* Shorter than our starter waits (sandbox/launch.h), and long enough when hundreds of sandboxes start at once. */
 #define HELLO_MS 50000
@@ -371,8 +369,8 @@ void boot_undo(struct sandbox *sandbox)
     init_link_close(&sandbox->link);
     runtime_process_free(steal_ptr(&sandbox->process));
     runtime_free(steal_ptr(&sandbox->runtime));
-    file_ops_stop(sandbox);
-    sync_stop(sandbox);
+    job_queue_stop(&sandbox->file_ops);
+    job_queue_stop(&sandbox->syncs);
     fence_server_free(steal_ptr(&sandbox->fence_server));
     plain_free(steal_ptr(&sandbox->plain));
     codebase_sync_close(steal_ptr(&sandbox->codebase_sync));

@@ -10,12 +10,10 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "supervisor/file_ops.h"
 #include "supervisor/process.h"
 #include "supervisor/request.h"
 #include "supervisor/sandbox.h"
 #include "supervisor/sandbox_quiesce.h"
-#include "supervisor/sync.h"
 
 #define REQUESTS_PER_TURN 32
 
@@ -118,6 +116,11 @@ int client_output(struct client *client, const struct ctl_reply *reply)
     if (ctl_reply_encode(reply, payload, sizeof(payload), &frame) < 0)
         return 0;
     return send_frame(client, &frame) < 0 || client->is_broken ? -EAGAIN : 0;
+}
+
+void client_ok(struct client *client, uint64_t tag)
+{
+    client_reply(client, &(struct ctl_reply){ .type = CTL_REPLY_OK, .tag = tag }, -1);
 }
 
 void client_error(struct client *client, uint64_t tag, const struct err *err)
@@ -262,9 +265,9 @@ void client_free(struct client *client)
     lose_runs(client);
     shell_lose_client(sandbox, client);
     process_lose_client(sandbox, client);
-    sync_lose_client(sandbox, client);
+    job_queue_lose_client(&sandbox->syncs, client);
     sandbox_quiesce_lose_client(sandbox, client);
-    file_ops_lose_client(sandbox, client);
+    job_queue_lose_client(&sandbox->file_ops, client);
     while (client->queue) {
         struct client_reply *reply = client->queue;
         client->queue = reply->next;

@@ -43,6 +43,7 @@ void client_reply(struct client *client, const struct ctl_reply *reply, int fd);
  * goes. */
 int client_output(struct client *client, const struct ctl_reply *reply);
 
+void client_ok(struct client *client, uint64_t tag);
 void client_error(struct client *client, uint64_t tag, const struct err *err);
 
 /* Sends the events that were logged since the last call. */

@@ -1,6 +1,5 @@
 #include "supervisor/fence_server.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -33,8 +32,7 @@ struct fence_server {
     struct fence_server_limits limits;
     struct exec_of_pid *exec_of_pid;
     struct event_log *event_log;
-    int wake_fd; /* owned: an eventfd */
-    struct watch watch;
+    struct waker waker;
     fence_server_fn on_end;
     void *cookie;
 
@@ -59,14 +57,6 @@ void fence_server_choose_limits(const struct sandbox_spec *spec, const char *dir
 {
     ret->bytes = spec->quota_bytes ? spec->quota_bytes : limit_default_disk(dir_path);
     ret->files = spec->quota_inodes ? spec->quota_inodes : limit_default_files(spec->quota_bytes, spec->memory_bytes);
-}
-
-static void fence_server_wake(struct fence_server *fence_server)
-{
-    uint64_t one = 1;
-
-    if (write(fence_server->wake_fd, &one, sizeof(one)) < 0)
-        return; /* the counter is full, so the main thread will wake up anyway */
 }
 
 static void queued_denial_free(struct queued_denial *queued)
@@ -96,7 +86,7 @@ static void on_denial(const struct fence_denial *denial, void *cookie)
     }
     pthread_mutex_unlock(&fence_server->lock);
     if (fits)
-        fence_server_wake(fence_server);
+        waker_wake(&fence_server->waker);
     else
         queued_denial_free(queued);
 }
@@ -171,19 +161,15 @@ static void on_pid(void *cookie)
     has_letters = fence_server->queue;
     pthread_mutex_unlock(&fence_server->lock);
     if (has_letters)
-        fence_server_wake(fence_server);
+        waker_wake(&fence_server->waker);
 }
 
-static void on_wake(uint32_t events, void *cookie)
+static void on_wake(void *cookie)
 {
     struct fence_server *fence_server = cookie;
-    uint64_t count;
     bool has_ended;
     int r;
 
-    (void) events;
-    if (read(fence_server->wake_fd, &count, sizeof(count)) < 0)
-        return;
     fence_server_deliver_denials(fence_server, false);
     pthread_mutex_lock(&fence_server->lock);
     has_ended = fence_server->has_ended;
@@ -212,7 +198,7 @@ static void *fence_server_thread(void *cookie)
     fence_server->has_ended = true;
     fence_server->end_result = r;
     pthread_mutex_unlock(&fence_server->lock);
-    fence_server_wake(fence_server);
+    waker_wake(&fence_server->waker);
     return NULL;
 }
 
@@ -289,10 +275,7 @@ int fence_server_start(const struct fence_server_config *config, struct fence_se
     fence_server->event_log = config->event_log;
     fence_server->on_end = config->on_end;
     fence_server->cookie = config->cookie;
-    fence_server->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (fence_server->wake_fd < 0)
-        return err_errno(err, -errno, "making an eventfd");
-    r = watch_start(&fence_server->watch, config->reactor, fence_server->wake_fd, EPOLLIN, on_wake, fence_server);
+    r = waker_open(&fence_server->waker, config->reactor, on_wake, fence_server);
     if (r < 0)
         return err_errno(err, r, "watching the fence");
     r = make_fence(fence_server, config, err);
@@ -311,7 +294,6 @@ void fence_server_free(struct fence_server *fence_server)
 {
     if (!fence_server)
         return;
-    watch_stop(&fence_server->watch);
     exec_of_pid_notify_with(fence_server->exec_of_pid, NULL, NULL);
     if (fence_server->is_running) {
         fence_stop(fence_server->fence);
@@ -319,8 +301,7 @@ void fence_server_free(struct fence_server *fence_server)
     }
     fence_free(fence_server->fence);
     fence_server_deliver_denials(fence_server, true); /* the last ones: the fence reports no more once it is freed */
-    if (fence_server->wake_fd >= 0)
-        close(fence_server->wake_fd);
+    waker_close(&fence_server->waker);
     pthread_mutex_destroy(&fence_server->lock);
     free(fence_server);
 }

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -16,62 +15,35 @@
 #include "supervisor/plain.h"
 #include "supervisor/sandbox.h"
 
-#define AT_ONCE_MAX 16
-#define WAITING_MAX 256
-
-/* Owned by the main thread, except what the job's thread writes. */
+/* The thread may read all fields, and fills the results. */
 struct file_job {
-    struct file_job *next;
+    struct job job;
     struct sandbox *sandbox;
-    struct client *client; /* borrowed; NULL: gone */
-    uint64_t tag;
-    bool is_running, is_reported; /* is_reported: the FILE reply of a READ was sent */
-    pthread_t thread;
-
-    /* The thread may read these, and fills the results. */
     struct ctl_file_request request; /* path and after are owned below */
     char *path, *after;
-    int content_fd; /* owned: content of a WRITE */
-    int cancel_fd;  /* owned: readable when the job is cancelled */
+    int content_fd;   /* owned: content of a WRITE */
+    int cancel_fd;    /* owned: readable when the job is cancelled */
+    bool is_reported; /* the FILE reply of a READ was sent */
+
     struct ctl_file file;
     struct ctl_listing listing;
     char target[CTL_PATH_MAX];
-    uint8_t *names; /* owned: buffer of a LIST */
-    struct err err;
-    int r;
-
+    uint8_t *names;          /* owned: buffer of a LIST */
     int pipe_fd;             /* owned: the client's end for a READ; set before has_opened */
     _Atomic bool has_opened; /* pipe_fd and file are set */
-    _Atomic bool has_ended;  /* all results are set */
 };
 
-struct file_ops {
-    struct file_job *jobs; /* owned, in order of arrival */
-    unsigned count, running;
-    int wake_fd; /* owned */
-    struct watch watch;
-};
-
-static void job_free(struct file_job *job)
+static void file_job_free(struct job *job)
 {
-    int fds[] = { job->content_fd, job->cancel_fd, job->pipe_fd };
+    struct file_job *op = (struct file_job *) job;
+    int *fds[] = { &op->content_fd, &op->cancel_fd, &op->pipe_fd };
 
-    for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
-        if (fds[i] >= 0)
-            close(fds[i]);
-    }
-    free(job->path);
-    free(job->after);
-    free(job->names);
-    free(job);
-}
-
-static void file_ops_wake(const struct file_ops *ops)
-{
-    uint64_t one = 1;
-
-    if (write(ops->wake_fd, &one, sizeof(one)) < 0)
-        log_error("an operation on a file ended and nobody hears of it", LOG_ERRNO("error", -errno));
+    for (size_t i = 0; i < ARRAY_LEN(fds); i++)
+        cleanup_fd(fds[i]);
+    free(op->path);
+    free(op->after);
+    free(op->names);
+    free(op);
 }
 
 static int do_read(struct file_job *job, int root)
@@ -94,7 +66,7 @@ static int do_read(struct file_job *job, int root)
     if (fcntl(to, F_SETFL, O_NONBLOCK) < 0)
         return -errno;
     job->has_opened = true;
-    file_ops_wake(job->sandbox->file_ops);
+    job_report_progress(&job->job);
     n = file_op_copy(from, to, size, job->cancel_fd);
     return n < 0 ? (int) n : 0;
 }
@@ -191,221 +163,88 @@ static int file_ops_run_job(struct file_job *job)
     return r;
 }
 
-static void *file_ops_thread(void *cookie)
+static void file_job_run(struct job *job)
 {
     static const char *const names[] = { "",        "looking at",       "listing",  "reading",
                                          "writing", "making directory", "removing", "renaming" };
-    struct file_job *job = cookie;
-    struct file_ops *ops = job->sandbox->file_ops;
+    struct file_job *op = (struct file_job *) job;
 
-    job->r = file_ops_run_job(job);
+    job->r = file_ops_run_job(op);
     if (job->r == -EBADMSG)
         err_set(&job->err, ERR_ABORTED, job->r, "the content was not as long as it was said to be");
-    else if (job->r == -EXDEV && job->request.op == CTL_FILE_RENAME)
+    else if (job->r == -EXDEV && op->request.op == CTL_FILE_RENAME)
         err_set(&job->err, ERR_FAILED_PRECONDITION, job->r,
-                "renaming '%.256s': not everything in this directory may move; copy what is to be elsewhere", job->path);
+                "renaming '%.256s': not everything in this directory may move; copy what is to be elsewhere", op->path);
     else if (job->r < 0)
-        err_errno(&job->err, job->r, "%s '%.256s'", names[job->request.op], job->path);
-    job->has_ended = true;
-    file_ops_wake(ops);
-    return NULL;
+        err_errno(&job->err, job->r, "%s '%.256s'", names[op->request.op], op->path);
 }
 
-static void report_opened(struct file_job *job)
+/* Sends the FILE of a READ as soon as there is something to read. */
+static void file_job_progress(struct job *job)
 {
-    struct ctl_reply reply = { .type = CTL_REPLY_FILE, .tag = job->tag, .file = job->file };
+    struct file_job *op = (struct file_job *) job;
+    struct ctl_reply reply = { .type = CTL_REPLY_FILE, .tag = job->tag, .file = op->file };
 
-    job->is_reported = true;
+    if (!op->has_opened || op->is_reported)
+        return;
+    op->is_reported = true;
     if (job->client)
-        client_reply(job->client, &reply, job->pipe_fd);
-    close(job->pipe_fd);
-    job->pipe_fd = -1;
+        client_reply(job->client, &reply, op->pipe_fd);
+    close(op->pipe_fd);
+    op->pipe_fd = -1;
 }
 
-static void file_ops_reply(struct file_job *job)
+static void file_job_finish(struct job *job)
 {
+    struct file_job *op = (struct file_job *) job;
     struct ctl_reply reply = { .type = CTL_REPLY_OK, .tag = job->tag };
 
-    if (!job->client)
+    if (!job->client || job->r < 0)
         return;
-    if (job->r < 0) {
-        client_error(job->client, job->tag, &job->err);
-        return;
-    }
-    if (job->request.op == CTL_FILE_STAT) {
+    if (op->request.op == CTL_FILE_STAT) {
         reply.type = CTL_REPLY_FILE;
-        reply.file = job->file;
-    } else if (job->request.op == CTL_FILE_LIST) {
+        reply.file = op->file;
+    } else if (op->request.op == CTL_FILE_LIST) {
         reply.type = CTL_REPLY_LISTING;
-        reply.listing = job->listing;
+        reply.listing = op->listing;
     }
     client_reply(job->client, &reply, -1);
 }
 
-static void file_ops_reject(struct client *client, uint64_t tag, enum err_code code, const char *why)
-{
-    struct err err = ERR_NONE;
-
-    err_set(&err, code, -EBUSY, "%s", why);
-    if (client)
-        client_error(client, tag, &err);
-}
-
-static void remove_job(struct file_ops *ops, struct file_job *job)
-{
-    struct file_job **at = &ops->jobs;
-
-    while (*at != job)
-        at = &(*at)->next;
-    *at = job->next;
-    ops->count--;
-}
-
-static void start_some(struct file_ops *ops)
-{
-    for (struct file_job *job = ops->jobs, *next; job && ops->running < AT_ONCE_MAX; job = next) {
-        next = job->next;
-        if (job->is_running)
-            continue;
-        if (pthread_create(&job->thread, NULL, file_ops_thread, job) == 0) {
-            job->is_running = true;
-            ops->running++;
-        } else {
-            remove_job(ops, job);
-            file_ops_reject(job->client, job->tag, ERR_RESOURCE_EXHAUSTED, "there is no thread for an operation on a file");
-            job_free(job);
-        }
-    }
-}
-
-static void file_ops_finish_job(struct file_ops *ops, struct file_job *job)
-{
-    pthread_join(job->thread, NULL);
-    remove_job(ops, job);
-    ops->running--;
-    if (job->has_opened && !job->is_reported)
-        report_opened(job);
-    file_ops_reply(job);
-    job_free(job);
-}
-
-static void on_wake(uint32_t events, void *cookie)
-{
-    struct file_ops *ops = cookie;
-    uint64_t count;
-
-    (void) events;
-    if (read(ops->wake_fd, &count, sizeof(count)) < 0)
-        return;
-    for (struct file_job *job = ops->jobs, *next; job; job = next) {
-        next = job->next;
-        if (job->has_opened && !job->is_reported)
-            report_opened(job);
-        if (job->has_ended)
-            file_ops_finish_job(ops, job);
-    }
-    start_some(ops);
-}
-
-static int make_ready(struct sandbox *sandbox)
-{
-    struct file_ops *ops = sandbox->file_ops;
-    int r;
-
-    if (ops)
-        return 0;
-    ops = xnew(struct file_ops);
-    ops->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    r = ops->wake_fd < 0 ? -errno : watch_start(&ops->watch, &sandbox->reactor, ops->wake_fd, EPOLLIN, on_wake, ops);
-    if (r < 0) {
-        if (ops->wake_fd >= 0)
-            close(ops->wake_fd);
-        free(ops);
-        return r;
-    }
-    sandbox->file_ops = ops;
-    return 0;
-}
-
-static struct file_job *job_new(struct sandbox *sandbox, struct client *client, const struct ctl_request *request,
-                                struct frame *frame)
-{
-    struct file_job *job = xnew(struct file_job);
-
-    job->sandbox = sandbox;
-    job->client = client;
-    job->tag = request->tag;
-    job->request = request->file;
-    job->request.path = job->path = xdup(request->file.path);
-    job->request.after = job->after = xdup(request->file.after);
-    job->pipe_fd = -1;
-    job->content_fd = frame->fd_count ? frame_take_fd(frame, 0) : -1;
-    job->cancel_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    return job;
-}
-
-void file_ops_request(struct sandbox *sandbox, struct client *client, const struct ctl_request *request, struct frame *frame)
-{
-    struct file_job *job, **at;
-
-    if (sandbox->state != CTL_STATE_RUNNING) {
-        file_ops_reject(client, request->tag, ERR_FAILED_PRECONDITION, "the sandbox is not running");
-        return;
-    }
-    if (make_ready(sandbox) < 0 || sandbox->file_ops->count >= WAITING_MAX) {
-        file_ops_reject(client, request->tag, ERR_RESOURCE_EXHAUSTED, "too many operations on files are waiting");
-        return;
-    }
-    job = job_new(sandbox, client, request, frame);
-    if (job->cancel_fd < 0) {
-        file_ops_reject(client, request->tag, ERR_RESOURCE_EXHAUSTED, "there is no descriptor for an operation on a file");
-        job_free(job);
-        return;
-    }
-    for (at = &sandbox->file_ops->jobs; *at; at = &(*at)->next)
-        continue;
-    *at = job;
-    sandbox->file_ops->count++;
-    start_some(sandbox->file_ops);
-}
-
-static void file_ops_cancel_job(const struct file_job *job)
+static void file_job_cancel(struct job *job)
 {
     uint64_t one = 1;
 
-    if (write(job->cancel_fd, &one, sizeof(one)) < 0)
+    if (write(((struct file_job *) job)->cancel_fd, &one, sizeof(one)) < 0)
         log_error("an operation on a file cannot be ended", LOG_ERRNO("error", -errno));
 }
 
-void file_ops_lose_client(struct sandbox *sandbox, const struct client *client)
-{
-    for (struct file_job *job = sandbox->file_ops ? sandbox->file_ops->jobs : NULL; job; job = job->next) {
-        if (job->client == client) {
-            job->client = NULL;
-            file_ops_cancel_job(job);
-        }
-    }
-}
+static const struct job_ops file_job_ops = {
+    .run = file_job_run,
+    .progress = file_job_progress,
+    .finish = file_job_finish,
+    .cancel = file_job_cancel,
+    .free = file_job_free,
+};
 
-void file_ops_stop(struct sandbox *sandbox)
+void file_ops_request(struct sandbox *sandbox, struct client *client, const struct ctl_request *request, struct frame *frame)
 {
-    struct file_ops *ops = sandbox->file_ops;
+    struct file_job *op = xnew(struct file_job);
 
-    if (!ops)
-        return;
-    for (const struct file_job *job = ops->jobs; job; job = job->next)
-        file_ops_cancel_job(job);
-    while (ops->jobs) {
-        struct file_job *job = ops->jobs;
-        if (job->is_running) {
-            file_ops_finish_job(ops, job);
-            continue;
-        }
-        remove_job(ops, job);
-        file_ops_reject(job->client, job->tag, ERR_ABORTED, "the sandbox has ended");
-        job_free(job);
-    }
-    watch_stop(&ops->watch);
-    close(ops->wake_fd);
-    free(steal_ptr(&sandbox->file_ops));
+    *op = (struct file_job){ .job = { .ops = &file_job_ops, .client = client, .tag = request->tag },
+                             .sandbox = sandbox,
+                             .request = request->file,
+                             .path = xdup(request->file.path),
+                             .after = xdup(request->file.after),
+                             .content_fd = frame->fd_count ? frame_take_fd(frame, 0) : -1,
+                             .cancel_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
+                             .pipe_fd = -1 };
+    op->request.path = op->path;
+    op->request.after = op->after;
+    if (sandbox->state != CTL_STATE_RUNNING)
+        job_reject(&op->job, ERR_FAILED_PRECONDITION, "the sandbox is not running");
+    else if (op->cancel_fd < 0)
+        job_reject(&op->job, ERR_RESOURCE_EXHAUSTED, "there is no descriptor for an operation on a file");
+    else
+        job_queue_add(&sandbox->file_ops, &sandbox->reactor, &op->job);
 }

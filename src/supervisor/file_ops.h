@@ -7,17 +7,14 @@
  */
 #pragma once
 
+#include "supervisor/job.h"
 #include "wire/ctl_proto.h"
+
+/* For sandbox->file_ops. Stop the queue before the fence is freed and while nothing quiesces it. */
+#define FILE_OPS_QUEUE ((struct job_queue){ .noun = "operations on files", .parallel_max = 16, .count_max = 256 })
 
 struct client;
 struct sandbox;
 
 /* Answers later. */
 void file_ops_request(struct sandbox *sandbox, struct client *client, const struct ctl_request *request, struct frame *frame);
-
-/* The client goes: it gets no answers, and copying for it is cancelled. */
-void file_ops_lose_client(struct sandbox *sandbox, const struct client *client);
-
-/* Cancels all operations and waits for them. Call it from the reactor, before the fence is freed and while nothing quiesces
- * it. */
-void file_ops_stop(struct sandbox *sandbox);

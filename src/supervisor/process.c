@@ -43,7 +43,7 @@ static void notify_waiters(struct process *process, const struct err *err)
         if (err)
             client_error(waiter->client, waiter->tag, err);
         else
-            client_reply(waiter->client, &(struct ctl_reply){ .type = CTL_REPLY_OK, .tag = waiter->tag }, -1);
+            client_ok(waiter->client, waiter->tag);
         free(waiter);
     }
 }

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -118,4 +119,48 @@ void timer_stop(struct timer *timer)
         return;
     list_remove(timer);
     timer->reactor = NULL;
+}
+
+static void on_wake(uint32_t events, void *cookie)
+{
+    struct waker *waker = cookie;
+    uint64_t count;
+
+    (void) events;
+    if (read(waker->fd, &count, sizeof(count)) == sizeof(count))
+        waker->fn(waker->cookie);
+}
+
+int waker_open(struct waker *waker, struct reactor *reactor, timer_fn fn, void *cookie)
+{
+    int r;
+
+    *waker = (struct waker){ .fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), .fn = fn, .cookie = cookie };
+    if (waker->fd < 0)
+        return -errno;
+    r = watch_start(&waker->watch, reactor, waker->fd, EPOLLIN, on_wake, waker);
+    if (r < 0)
+        close(waker->fd);
+    return r;
+}
+
+void waker_wake(const struct waker *waker)
+{
+    uint64_t one = 1;
+
+    if (write(waker->fd, &one, sizeof(one)) < 0)
+        return; /* the counter is full, so the reactor will call it anyway */
+}
+
+bool waker_is_open(const struct waker *waker)
+{
+    return waker->watch.reactor != NULL;
+}
+
+void waker_close(struct waker *waker)
+{
+    if (!waker_is_open(waker))
+        return;
+    watch_stop(&waker->watch);
+    close(waker->fd);
 }

@@ -41,6 +41,14 @@ struct reactor {
     int ready_count;
 };
 
+/* Lets other threads call a function in the reactor's. Zeroed when it is closed. */
+struct waker {
+    int fd; /* owned: an eventfd; valid while `watch` is in use */
+    struct watch watch;
+    timer_fn fn;
+    void *cookie;
+};
+
 int reactor_init(struct reactor *reactor);
 void reactor_done(struct reactor *reactor);
 
@@ -56,3 +64,9 @@ void watch_stop(struct watch *watch); /* may be idle */
 /* Calls `fn` once, in `delay_ms`. Restarts a timer that is running. */
 void timer_start(struct timer *timer, struct reactor *reactor, int64_t delay_ms, timer_fn fn, void *cookie);
 void timer_stop(struct timer *timer);
+
+/* `fn` is called once or more after each waker_wake(), which may be called from any thread. */
+int waker_open(struct waker *waker, struct reactor *reactor, timer_fn fn, void *cookie);
+void waker_wake(const struct waker *waker);
+bool waker_is_open(const struct waker *waker);
+void waker_close(struct waker *waker); /* may be closed already */

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -13,9 +12,11 @@
 #include "supervisor/boot.h"
 #include "supervisor/client.h"
 #include "supervisor/ctl_server.h"
+#include "supervisor/file_ops.h"
 #include "supervisor/leftovers.h"
 #include "supervisor/sandbox_quiesce.h"
 #include "supervisor/state_file.h"
+#include "supervisor/sync.h"
 
 #define STOP_STEP_MS 10
 /* Reading all processes of the host takes as long as a start, so the sweep waits until the first command got the CPU. */
@@ -48,6 +49,8 @@ int sandbox_init(struct sandbox *sandbox, const char *dir_path, int dir_fd, int 
         .identity = IDENTITY_NONE,
         .link = INIT_LINK_NONE,
         .exec_of_pid = EXEC_OF_PID_EMPTY,
+        .syncs = SYNC_QUEUE,
+        .file_ops = FILE_OPS_QUEUE,
         .listen_fd = -1,
         .signal_fd = -1,
         .process_dir_fd = -1,

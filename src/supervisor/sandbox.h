@@ -22,6 +22,7 @@
 #include "supervisor/exec_of_pid.h"
 #include "supervisor/fence_server.h"
 #include "supervisor/init_link.h"
+#include "supervisor/job.h"
 #include "supervisor/reactor.h"
 #include "supervisor/run.h"
 #include "supervisor/shell.h"
@@ -29,21 +30,9 @@
 #include "wire/sandbox_spec.h"
 
 struct client;
-struct file_ops;
 struct sandbox_quiesce;
 struct codebase_sync;
 struct process;
-struct sync_job;
-
-/* See sync.c. */
-struct syncs {
-    struct sync_job *running;
-    struct sync_job *waiting; /* owned, in order of arrival */
-    unsigned count;           /* number of waiting jobs */
-    pthread_t thread;
-    int wake_fd; /* owned; open while `watch` is in use */
-    struct watch watch;
-};
 
 struct sandbox {
     struct reactor reactor;
@@ -69,9 +58,8 @@ struct sandbox {
     struct codebase_sync *codebase_sync; /* owned; NULL: changes stay in the delta */
     struct plain *plain;                 /* owned; instead of a fence */
     struct fence_server *fence_server;   /* owned */
-    struct syncs syncs;
+    struct job_queue syncs, file_ops;
     struct sandbox_quiesce *quiesce; /* owned; NULL: the files are not quiesced */
-    struct file_ops *file_ops;       /* owned; NULL: not used yet */
     struct runtime *runtime;         /* owned */
     struct runtime_process *process; /* owned */
     struct watch process_watch, limit_watch, output_watch;

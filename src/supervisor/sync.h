@@ -4,16 +4,14 @@
  */
 #pragma once
 
+#include "supervisor/job.h"
 #include "wire/ctl_proto.h"
+
+/* For sandbox->syncs. Stop the queue before the fence is freed. */
+#define SYNC_QUEUE ((struct job_queue){ .noun = "syncs", .parallel_max = 1, .count_max = 256 })
 
 struct client;
 struct sandbox;
 
 /* SYNC or BASE_CHANGED: answers now or later. */
 void sync_request(struct sandbox *sandbox, struct client *client, const struct ctl_request *request);
-
-/* The client goes: it gets no answer, but the work is done all the same. */
-void sync_lose_client(struct sandbox *sandbox, const struct client *client);
-
-/* Waits for the running job and rejects the waiting ones. Call it from the reactor, before the fence is freed. */
-void sync_stop(struct sandbox *sandbox);

@@ -31,7 +31,7 @@ static void tty_input_acknowledge(struct tty_input *tty_input)
     buf_done(&tty_input->bytes);
     tty_input->at = 0;
     if (client)
-        client_reply(client, &(struct ctl_reply){ .type = CTL_REPLY_OK, .tag = tty_input->tag }, -1);
+        client_ok(client, tty_input->tag);
 }
 
 void tty_input_close(struct tty_input *tty_input)
