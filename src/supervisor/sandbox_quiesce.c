@@ -30,8 +30,7 @@ struct sandbox_quiesce {
     uint64_t quiesce_tag, release_tag;
     bool is_reported; /* the client has got OK */
     pthread_t thread;
-    int wake_fd; /* owned */
-    struct watch watch;
+    struct waker waker;
     struct quiesce_revert *reverts; /* owned; for the thread once `is_over` is set */
     size_t count, cap, bytes, replacements;
 
@@ -50,14 +49,6 @@ struct sandbox_quiesce {
     struct err err;
 };
 
-static void sandbox_quiesce_wake(struct sandbox_quiesce *h)
-{
-    uint64_t one = 1;
-
-    if (write(h->wake_fd, &one, sizeof(one)) < 0)
-        log_error("a hold changed and nobody hears of it", LOG_ERRNO("error", -errno));
-}
-
 /* Waits for the release or the time limit. */
 static bool wait_for_release(struct sandbox_quiesce *h)
 {
@@ -66,7 +57,7 @@ static bool wait_for_release(struct sandbox_quiesce *h)
 
     pthread_mutex_lock(&h->lock);
     h->is_quiesced = true;
-    sandbox_quiesce_wake(h);
+    waker_wake(&h->waker);
     while (!h->is_over && pthread_cond_clockwait(&h->changed, &h->lock, CLOCK_MONOTONIC, &until) == 0)
         continue;
     h->is_over = true;
@@ -115,28 +106,13 @@ static void *sandbox_quiesce_thread(void *cookie)
     h->r = r;
     h->err = err;
     pthread_mutex_unlock(&h->lock);
-    sandbox_quiesce_wake(h);
+    waker_wake(&h->waker);
     return NULL;
-}
-
-static void sandbox_quiesce_reject(struct client *client, uint64_t tag, enum err_code code, const char *why)
-{
-    struct err err = ERR_NONE;
-
-    err_set(&err, code, -EBUSY, "%s", why);
-    client_error(client, tag, &err);
-}
-
-static void reply_ok(struct client *client, uint64_t tag)
-{
-    client_reply(client, &(struct ctl_reply){ .type = CTL_REPLY_OK, .tag = tag }, -1);
 }
 
 static void sandbox_quiesce_free(struct sandbox_quiesce *h)
 {
-    watch_stop(&h->watch);
-    if (h->wake_fd >= 0)
-        close(h->wake_fd);
+    waker_close(&h->waker);
     for (size_t i = 0; i < h->count; i++) {
         free(h->reverts[i].path);
         if (h->reverts[i].fd >= 0)
@@ -156,11 +132,11 @@ static void report_end(struct sandbox_quiesce *h)
     if (h->r < 0 && !h->is_reported)
         client_error(h->client, h->quiesce_tag, &h->err);
     else if (!h->is_reported)
-        sandbox_quiesce_reject(h->client, h->quiesce_tag, ERR_ABORTED, "the sandbox is ending");
+        client_error(h->client, h->quiesce_tag, &(struct err){ .code = ERR_ABORTED, .text = "the sandbox is ending" });
     else if (h->release_tag && h->r < 0)
         client_error(h->client, h->release_tag, &h->err);
     else if (h->release_tag)
-        reply_ok(h->client, h->release_tag);
+        client_ok(h->client, h->release_tag);
     else
         log_warn("a hold ended because its time was over");
 }
@@ -174,15 +150,11 @@ static void sandbox_quiesce_finish(struct sandbox *sandbox)
     sandbox_quiesce_free(h);
 }
 
-static void on_wake(uint32_t events, void *cookie)
+static void on_wake(void *cookie)
 {
     struct sandbox_quiesce *h = cookie;
     bool is_quiesced, has_ended;
-    uint64_t count;
 
-    (void) events;
-    if (read(h->wake_fd, &count, sizeof(count)) < 0)
-        return;
     pthread_mutex_lock(&h->lock);
     is_quiesced = h->is_quiesced;
     has_ended = h->has_ended;
@@ -190,7 +162,7 @@ static void on_wake(uint32_t events, void *cookie)
     if (is_quiesced && !h->is_reported) {
         h->is_reported = true;
         if (h->client)
-            reply_ok(h->client, h->quiesce_tag);
+            client_ok(h->client, h->quiesce_tag);
     }
     if (has_ended)
         sandbox_quiesce_finish(h->sandbox);
@@ -212,47 +184,32 @@ static bool end_quiesce(struct sandbox_quiesce *h, bool reverts_all)
     return !was_over;
 }
 
-static int sandbox_quiesce_start(struct sandbox_quiesce *h)
-{
-    int r;
-
-    h->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (h->wake_fd < 0)
-        return -errno;
-    r = watch_start(&h->watch, &h->sandbox->reactor, h->wake_fd, EPOLLIN, on_wake, h);
-    return r < 0 ? r : -pthread_create(&h->thread, NULL, sandbox_quiesce_thread, h);
-}
-
-static void accept_quiesce(struct sandbox *sandbox, struct client *client, const struct ctl_request *request)
+static int accept_quiesce(struct sandbox *sandbox, struct client *client, const struct ctl_request *request, struct err *err)
 {
     struct sandbox_quiesce *h;
-    struct err err = ERR_NONE;
     int r;
 
-    if (sandbox->state != CTL_STATE_RUNNING) {
-        sandbox_quiesce_reject(client, request->tag, ERR_FAILED_PRECONDITION, "the sandbox is not running");
-        return;
-    }
-    if (sandbox->quiesce) {
-        sandbox_quiesce_reject(client, request->tag, ERR_FAILED_PRECONDITION, "the sandbox's files are held already");
-        return;
-    }
+    if (sandbox->state != CTL_STATE_RUNNING)
+        return err_set(err, ERR_FAILED_PRECONDITION, -EBUSY, "the sandbox is not running");
+    if (sandbox->quiesce)
+        return err_set(err, ERR_FAILED_PRECONDITION, -EBUSY, "the sandbox's files are held already");
     h = xnew(struct sandbox_quiesce);
-    *h = (struct sandbox_quiesce){ .sandbox = sandbox, .client = client, .quiesce_tag = request->tag, .wake_fd = -1 };
+    *h = (struct sandbox_quiesce){ .sandbox = sandbox, .client = client, .quiesce_tag = request->tag };
     h->plain = sandbox->plain;
     h->fence = h->plain ? NULL : fence_server_fence(sandbox->fence_server);
     h->wait_ms = request->quiesce.wait_ms < WAIT_MS_MAX ? request->quiesce.wait_ms : WAIT_MS_MAX;
     h->limit_ms = request->quiesce.limit_ms;
     pthread_mutex_init(&h->lock, NULL);
     pthread_cond_init(&h->changed, NULL);
-    r = sandbox_quiesce_start(h);
+    r = waker_open(&h->waker, &sandbox->reactor, on_wake, h);
+    if (r == 0)
+        r = -pthread_create(&h->thread, NULL, sandbox_quiesce_thread, h);
     if (r < 0) {
-        err_errno(&err, r, "holding the sandbox's files");
-        client_error(client, request->tag, &err);
         sandbox_quiesce_free(h);
-        return;
+        return err_errno(err, r, "holding the sandbox's files");
     }
     sandbox->quiesce = h;
+    return 0;
 }
 
 static bool is_owner(const struct sandbox *sandbox, const struct client *client)
@@ -268,67 +225,53 @@ static bool is_owner(const struct sandbox *sandbox, const struct client *client)
     return !is_over;
 }
 
-static void add_revert(struct sandbox_quiesce *h, const char *path, int take_fd)
-{
-    vec_room(&h->reverts, &h->cap, h->count);
-    h->reverts[h->count++] = (struct quiesce_revert){ xdup(path), take_fd };
-    h->bytes += strlen(path) + 1;
-    h->replacements += take_fd >= 0;
-}
-
 /* The thread reads the reverts only once `is_over` is set. */
-static void accept_revert(struct sandbox *sandbox, struct client *client, const struct ctl_request *request,
-                          struct frame *frame)
+static int accept_revert(struct sandbox *sandbox, struct client *client, const struct ctl_request *request, struct frame *frame,
+                         struct err *err)
 {
     struct sandbox_quiesce *h = sandbox->quiesce;
     const struct ctl_paths *paths = &request->revert.paths;
     struct stat st;
 
-    if (!is_owner(sandbox, client)) {
-        sandbox_quiesce_reject(client, request->tag, ERR_FAILED_PRECONDITION, "the sandbox's files are not held");
-        return;
-    }
+    if (!is_owner(sandbox, client))
+        return err_set(err, ERR_FAILED_PRECONDITION, -EBUSY, "the sandbox's files are not held");
     /* Only the client itself can change these files: without a fence there is no gate behind which we could. */
-    if (h->plain) {
-        sandbox_quiesce_reject(client, request->tag, ERR_FAILED_PRECONDITION,
-                               "nothing can leave the changes of a sandbox without a fence");
-        return;
-    }
+    if (h->plain)
+        return err_set(err, ERR_FAILED_PRECONDITION, -EBUSY, "nothing can leave the changes of a sandbox without a fence");
     if (h->count + paths->count > CTL_REVERTS_MAX || h->bytes + paths->len > CTL_REVERTS_BYTES_MAX ||
-        h->replacements + request->revert.replaces > CTL_REPLACEMENTS_MAX) {
-        sandbox_quiesce_reject(client, request->tag, ERR_RESOURCE_EXHAUSTED, "too many paths at once");
-        return;
-    }
+        h->replacements + request->revert.replaces > CTL_REPLACEMENTS_MAX)
+        return err_set(err, ERR_RESOURCE_EXHAUSTED, -EBUSY, "too many paths at once");
     /* Reading a pipe would block the fence. */
-    if (request->revert.replaces && (fstat(frame->fds[0], &st) < 0 || !S_ISREG(st.st_mode))) {
-        sandbox_quiesce_reject(client, request->tag, ERR_INVALID_ARGUMENT,
-                               "content to replace a file's must be a regular file");
-        return;
+    if (request->revert.replaces && (fstat(frame->fds[0], &st) < 0 || !S_ISREG(st.st_mode)))
+        return err_invalid(err, "content to replace a file's must be a regular file");
+    for (const char *path = NULL; (path = ctl_paths_next(paths, path));) {
+        int fd = request->revert.replaces ? frame_take_fd(frame, 0) : -1;
+
+        vec_room(&h->reverts, &h->cap, h->count);
+        h->reverts[h->count++] = (struct quiesce_revert){ xdup(path), fd };
+        h->bytes += strlen(path) + 1;
+        h->replacements += fd >= 0;
     }
-    for (const char *path = NULL; (path = ctl_paths_next(paths, path));)
-        add_revert(h, path, request->revert.replaces ? frame_take_fd(frame, 0) : -1);
-    reply_ok(client, request->tag);
+    client_ok(client, request->tag);
+    return 0;
 }
 
-static void accept_release(struct sandbox *sandbox, struct client *client, const struct ctl_request *request)
+static int accept_release(struct sandbox *sandbox, struct client *client, const struct ctl_request *request, struct err *err)
 {
-    if (!is_owner(sandbox, client) || !end_quiesce(sandbox->quiesce, true)) {
-        sandbox_quiesce_reject(client, request->tag, ERR_FAILED_PRECONDITION,
-                               "the sandbox's files are not held, or not any more");
-        return;
-    }
+    if (!is_owner(sandbox, client) || !end_quiesce(sandbox->quiesce, true))
+        return err_set(err, ERR_FAILED_PRECONDITION, -EBUSY, "the sandbox's files are not held, or not any more");
     sandbox->quiesce->release_tag = request->tag;
+    return 0;
 }
 
-void sandbox_quiesce_request(struct sandbox *sandbox, struct client *client, const struct ctl_request *request,
-                             struct frame *frame)
+int sandbox_quiesce_request(struct sandbox *sandbox, struct client *client, const struct ctl_request *request,
+                            struct frame *frame, struct err *err)
 {
     if (request->type == CTL_REQUEST_QUIESCE)
-        accept_quiesce(sandbox, client, request);
-    else if (request->type == CTL_REQUEST_REVERT)
-        accept_revert(sandbox, client, request, frame);
-    else
-        accept_release(sandbox, client, request);
+        return accept_quiesce(sandbox, client, request, err);
+    if (request->type == CTL_REQUEST_REVERT)
+        return accept_revert(sandbox, client, request, frame, err);
+    return accept_release(sandbox, client, request, err);
 }
 
 void sandbox_quiesce_lose_client(struct sandbox *sandbox, const struct client *client)

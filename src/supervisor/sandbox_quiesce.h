@@ -15,9 +15,9 @@
 struct client;
 struct sandbox;
 
-/* Answers now or later. */
-void sandbox_quiesce_request(struct sandbox *sandbox, struct client *client, const struct ctl_request *request,
-                             struct frame *frame);
+/* Answers now or later, unless it fails. */
+int sandbox_quiesce_request(struct sandbox *sandbox, struct client *client, const struct ctl_request *request,
+                            struct frame *frame, struct err *err);
 
 /* The client goes: its quiesce ends, and nothing is reverted unless that has begun. */
 void sandbox_quiesce_lose_client(struct sandbox *sandbox, const struct client *client);
