@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 
 #include "base/mem.h"
@@ -91,6 +92,14 @@ int fd_read_all(int fd, size_t max, struct buf *out)
         if ((size_t) n < want)
             return 0;
     }
+}
+
+int fd_memory_file(const char *name, const void *bytes, size_t len)
+{
+    autofd int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int r = fd < 0 ? -errno : fd_pwrite_full(fd, bytes, len, 0);
+
+    return r < 0 ? r : steal_fd(&fd);
 }
 
 int fd_set_nonblock(int fd, bool on)

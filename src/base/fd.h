@@ -23,6 +23,9 @@ int fd_pwrite_full(int fd, const void *bytes, size_t len, off_t offset);
 /* Appends the whole input to `out`. Returns -EFBIG if it is longer than `max` bytes; `out` then holds the first `max`. */
 int fd_read_all(int fd, size_t max, struct buf *out);
 
+/* Returns a memory file with this content, or -errno. */
+int fd_memory_file(const char *name, const void *bytes, size_t len);
+
 int fd_set_nonblock(int fd, bool on);
 int fd_cloexec(int fd, bool on);
 

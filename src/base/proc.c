@@ -261,7 +261,7 @@ static int proc_spawn_plan(struct proc_plan *plan, struct proc *ret, struct err 
 
 int proc_spawn(const struct proc_spec *spec, struct proc *ret, struct err *err)
 {
-    struct proc_plan plan = { .spec = spec, .cwd_fd = spec->cwd_fd, .null_fd = -1, .parent = getpid() };
+    struct proc_plan plan = { .spec = spec, .null_fd = -1, .parent = getpid() };
     int r = make_plan(&plan, err);
 
     if (r == 0)

@@ -40,8 +40,7 @@ struct proc_spec {
     const char *const *envp;   /* ends with NULL; NULL: an empty environment */
     const struct proc_fd *fds; /* 0, 1 and 2 are /dev/null unless they are listed as targets */
     size_t fd_count;
-    int cwd_fd;       /* a directory if > 0 */
-    const char *cwd;  /* applied after cwd_fd and relative to it */
+    const char *cwd;  /* NULL: the current directory */
     bool new_session; /* setsid(), which also makes a new process group */
     bool new_group;
     int death_signal; /* sent when the *thread* that spawned ends; 0: none. The kernel clears it for set-user-ID programs */

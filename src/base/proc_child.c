@@ -30,11 +30,6 @@ static int move_fds(struct proc_plan *plan)
     if (fd < 0)
         return fd;
     plan->status_fd = fd;
-    if (plan->cwd_fd > 0) {
-        plan->cwd_fd = fd_move_above(plan->cwd_fd, lowest);
-        if (plan->cwd_fd < 0)
-            return plan->cwd_fd;
-    }
     for (size_t i = 0; i < plan->fd_count; i++) {
         plan->moved[i] = fd_move_above(plan->fds[i].fd, lowest);
         if (plan->moved[i] < 0)
@@ -58,8 +53,6 @@ static int place_fds(struct proc_plan *plan)
     }
     /* Ascending: move_fds() duplicated the status descriptor first. */
     plan->keep[kept++] = plan->status_fd;
-    if (plan->cwd_fd > 0)
-        plan->keep[kept++] = plan->cwd_fd;
     return fd_close_all_but(plan->keep, kept);
 }
 
@@ -115,11 +108,7 @@ static int follow_parent(const struct proc_plan *plan)
 /* Must follow change_user(): the new user needs permission to enter the directory. */
 static int change_directory(const struct proc_plan *plan)
 {
-    if (plan->cwd_fd > 0 && fchdir(plan->cwd_fd) < 0)
-        return -errno;
-    if (plan->spec->cwd && chdir(plan->spec->cwd) < 0)
-        return -errno;
-    return 0;
+    return plan->spec->cwd && chdir(plan->spec->cwd) < 0 ? -errno : 0;
 }
 
 /* Returns only on failure. Skips a candidate without execute permission like a missing one, but reports it if no other runs. */

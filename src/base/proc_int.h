@@ -17,10 +17,9 @@ struct proc_plan {
     char **candidates;   /* owned, ends with NULL: the paths to try to execute, in order */
     struct proc_fd *fds; /* owned, ascending by target, including 0, 1 and 2 */
     size_t fd_count;
-    int *moved;  /* owned: space for fd_count */
-    int *keep;   /* owned: space for fd_count + 2 */
-    int null_fd; /* owned */
-    int cwd_fd;
+    int *moved;    /* owned: space for fd_count */
+    int *keep;     /* owned: space for fd_count + 2 */
+    int null_fd;   /* owned */
     int status_fd; /* borrowed: the write end */
     pid_t parent;
 };

@@ -50,10 +50,9 @@ static json_t *mounts_of(const struct docker_order *order)
 static json_t *tmpfs_of(const struct runtime_spec *spec)
 {
     uint64_t tmp = spec->tmp_bytes ? spec->tmp_bytes : RUNTIME_TMP_BYTES;
-    uint64_t home = spec->home_bytes ? spec->home_bytes : RUNTIME_HOME_BYTES;
     autofree char *tmp_options = xprintf("rw,exec,nosuid,nodev,size=%" PRIu64 ",mode=1777", tmp);
-    autofree char *home_options =
-        xprintf("rw,exec,nosuid,nodev,size=%" PRIu64 ",mode=0755,uid=%u,gid=%u", home, spec->uid, spec->gid);
+    autofree char *home_options = xprintf("rw,exec,nosuid,nodev,size=%" PRIu64 ",mode=0755,uid=%u,gid=%u",
+                                          (uint64_t) RUNTIME_HOME_BYTES, spec->uid, spec->gid);
 
     /* Directories that any user may write in most images, and that nothing else would limit. */
     return json_pack("{s:s, s:s, s:s}", "/tmp", tmp_options, "/var/tmp", tmp_options, RUNTIME_HOME, home_options);
@@ -69,9 +68,9 @@ static json_t *security_of(void)
     return json_pack("[s, s]", "no-new-privileges:true", option);
 }
 
-static const char *network_of(enum runtime_net net)
+static const char *network_of(enum sandbox_net net)
 {
-    return net == RUNTIME_NET_HOST ? "host" : net == RUNTIME_NET_BRIDGE ? "bridge" : "none";
+    return net == SANDBOX_NET_HOST ? "host" : net == SANDBOX_NET_BRIDGE ? "bridge" : "none";
 }
 
 static void set_number(json_t *object, const char *key, uint64_t value)
@@ -108,7 +107,7 @@ static json_t *host_of(const struct docker_order *order, const struct engine_cap
                   "CgroupnsMode", "private", "UsernsMode", "host", "LogConfig", "Type", "none", "RestartPolicy", "Name", "no",
                   "Ulimits", "Name", "core", "Soft", 0, "Hard", 0);
 
-    set_number(host, "ShmSize", spec->shm_bytes ? spec->shm_bytes : RUNTIME_SHM_BYTES);
+    set_number(host, "ShmSize", RUNTIME_SHM_BYTES);
     if (order->container.oci_runtime[0] != '\0')
         json_object_set_new(host, "Runtime", json_string(order->container.oci_runtime));
     set_limits(host, spec, caps);

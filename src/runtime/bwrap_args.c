@@ -75,22 +75,9 @@ static void add_tmpfs(struct bwrap_args *args, const char *path, int perms, uint
     op->size_bytes = size_bytes;
 }
 
-/* Writes the text to a memory file for bwrap to read. */
-static int hold_text(const struct buf *text)
-{
-    autofd int fd = memfd_create("etc", MFD_CLOEXEC);
-    int r;
-
-    if (fd < 0)
-        return -errno;
-    if ((r = fd_pwrite_full(fd, text->data, text->len, 0)) < 0)
-        return r;
-    return steal_fd(&fd);
-}
-
 static int add_file(struct bwrap_args *args, const char *path, const struct buf *text)
 {
-    int fd = args->is_staging ? -1 : hold_text(text);
+    int fd = args->is_staging ? -1 : fd_memory_file("etc", text->data, text->len);
     struct bwrap_op *op;
 
     if (fd < 0 && !args->is_staging)
@@ -145,7 +132,7 @@ static void add_namespaces(struct bwrap_args *args, const struct runtime_spec *s
     bwrap_args_add(args, "--unshare-ipc", NULL, NULL);
     bwrap_args_add(args, "--unshare-uts", NULL, NULL);
     bwrap_args_add(args, "--unshare-cgroup", NULL, NULL);
-    if (spec->net == RUNTIME_NET_NONE)
+    if (spec->net == SANDBOX_NET_NONE)
         bwrap_args_add(args, "--unshare-net", NULL, NULL);
     /* Also drops the remaining capabilities over our namespace. For old versions the filter does the same. */
     if (probe->has_disable_userns)
@@ -155,28 +142,26 @@ static void add_namespaces(struct bwrap_args *args, const struct runtime_spec *s
     bwrap_args_add(args, "--hostname", runtime_spec_hostname(spec), NULL);
     /* In its own session the sandbox cannot reach the terminal of our user (CVE-2017-5226). */
     bwrap_args_add(args, "--new-session", NULL, NULL);
-    if (!spec->outlive_parent)
-        bwrap_args_add(args, "--die-with-parent", NULL, NULL);
+    bwrap_args_add(args, "--die-with-parent", NULL, NULL);
     bwrap_args_add(args, "--as-pid-1", NULL, NULL);
     bwrap_args_add(args, "--cap-drop", "ALL", NULL);
 }
 
+static void add_variable(struct bwrap_args *args, const char *assignment)
+{
+    const char *equals = strchr(assignment, '=');
+    autofree char *name = xdupn(assignment, (size_t) (equals - assignment));
+
+    bwrap_args_add(args, "--setenv", name, equals + 1);
+}
+
 static void add_environment(struct bwrap_args *args, const struct runtime_spec *spec)
 {
-    static const char *const fixed[][2] = {
-        { "HOME", RUNTIME_HOME }, { "USER", RUNTIME_USER }, { "LOGNAME", RUNTIME_USER }, { "SHELL", "/bin/sh" },
-        { "PATH", RUNTIME_PATH }, { "LANG", "C.UTF-8" },    { "TMPDIR", "/tmp" },
-    };
-
     bwrap_args_add(args, "--clearenv", NULL, NULL);
-    for (size_t i = 0; i < ARRAY_LEN(fixed); i++)
-        bwrap_args_add(args, "--setenv", fixed[i][0], fixed[i][1]);
-    for (const char *const *entry = spec->env; entry && *entry; entry++) {
-        const char *equals = strchr(*entry, '=');
-        autofree char *name = xdupn(*entry, (size_t) (equals - *entry));
-
-        bwrap_args_add(args, "--setenv", name, equals + 1);
-    }
+    for (const char *const *entry = runtime_environment; *entry; entry++)
+        add_variable(args, *entry);
+    for (const char *const *entry = spec->env; entry && *entry; entry++)
+        add_variable(args, *entry);
 }
 
 static int add_system(struct bwrap_args *args, struct err *err)
@@ -340,10 +325,10 @@ static void add_proc(struct bwrap_args *args, const struct runtime_spec *spec)
 
 /* Adds /dev as bwrap makes it (null, zero, full, random, urandom, tty, pts), read-only except for a /dev/shm of limited
  * size. */
-static void add_devices(struct bwrap_args *args, const struct runtime_spec *spec)
+static void add_devices(struct bwrap_args *args)
 {
     bwrap_args_add(args, "--dev", "/dev", NULL);
-    add_tmpfs(args, "/dev/shm", 01777, spec->shm_bytes ? spec->shm_bytes : RUNTIME_SHM_BYTES);
+    add_tmpfs(args, "/dev/shm", 01777, RUNTIME_SHM_BYTES);
     bwrap_args_add(args, "--remount-ro", "/dev", NULL);
 }
 
@@ -353,35 +338,7 @@ static void add_scratch(struct bwrap_args *args, const struct runtime_spec *spec
     add_dir(args, "/var");
     bwrap_args_add(args, "--symlink", "/tmp", "/var/tmp");
     add_dir(args, "/home");
-    add_tmpfs(args, RUNTIME_HOME, 0755, spec->home_bytes ? spec->home_bytes : RUNTIME_HOME_BYTES);
-}
-
-/* Binds by descriptor if bwrap can: it then checks that it has bound the directory that we opened. */
-static int add_workspace(struct bwrap_args *args, const struct runtime_spec *spec, const struct bwrap_probe *probe,
-                         struct err *err)
-{
-    char link[32], path[PATH_MAX];
-    ssize_t len;
-    int fd;
-
-    if (spec->workspace_fd < 0) {
-        bwrap_args_add(args, "--bind", spec->workspace, RUNTIME_WORKSPACE);
-        return 0;
-    }
-    if (probe->has_bind_fd) {
-        if ((fd = fd_move_above(spec->workspace_fd, 3)) < 0)
-            return err_errno(err, fd, "keeping the workspace's descriptor");
-        fd = take_fd(args, fd);
-        bwrap_args_add(args, "--bind-fd", RUNTIME_WORKSPACE, NULL)->fd = fd;
-        return 0;
-    }
-    snprintf(link, sizeof(link), "/proc/self/fd/%d", spec->workspace_fd);
-    len = readlink(link, path, sizeof(path) - 1);
-    if (len <= 0)
-        return err_errno(err, len < 0 ? -errno : -ENOENT, "finding the workspace");
-    path[len] = '\0';
-    bwrap_args_add(args, "--bind", path, RUNTIME_WORKSPACE);
-    return 0;
+    add_tmpfs(args, RUNTIME_HOME, 0755, RUNTIME_HOME_BYTES);
 }
 
 /* Returns -1 if the path cannot be opened without following a link. */
@@ -469,12 +426,12 @@ static int bwrap_args_fill(struct bwrap_args *args, const struct runtime_spec *s
     if ((r = add_init_copy(args, spec, err)) < 0)
         return r;
     add_proc(args, spec);
-    add_devices(args, spec);
+    add_devices(args);
     add_scratch(args, spec);
     if ((r = add_mounts(args, spec, err)) < 0)
         return r;
-    if (!spec->stage && (r = add_workspace(args, spec, probe, err)) < 0)
-        return r;
+    if (!spec->stage)
+        bwrap_args_add(args, "--bind", spec->workspace, RUNTIME_WORKSPACE);
     /* After everything that makes mount points: from now on nobody can add a file beside the mounts. */
     bwrap_args_add(args, "--remount-ro", "/", NULL);
     args->is_staging = false;

@@ -106,7 +106,6 @@ static bool bwrap_probe_has_option(const struct buf *text, const char *option)
 static void read_options(const struct buf *help, struct bwrap_probe *probe)
 {
     probe->has_disable_userns = bwrap_probe_has_option(help, "--disable-userns");
-    probe->has_bind_fd = bwrap_probe_has_option(help, "--bind-fd");
     probe->has_size = bwrap_probe_has_option(help, "--size");
     probe->has_perms = bwrap_probe_has_option(help, "--perms");
     probe->has_clearenv = bwrap_probe_has_option(help, "--clearenv");

@@ -13,7 +13,7 @@ struct bwrap_probe {
     char path[256];
     char version[32]; /* "0.8.0"; "" after bwrap_probe_file() */
     bool is_setuid;
-    bool has_disable_userns, has_bind_fd, has_size, has_perms, has_clearenv, has_as_pid_1;
+    bool has_disable_userns, has_size, has_perms, has_clearenv, has_as_pid_1;
 };
 
 /* If `path` is NULL, looks in the system's directories, never in a PATH that another user may have set. -ENOENT if there is

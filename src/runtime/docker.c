@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -32,14 +31,9 @@ struct docker_cookie {
 static int write_order(const struct runtime_spec *spec)
 {
     autodone(buf) struct buf text = BUF_EMPTY;
-    autofd int fd = memfd_create("order", MFD_CLOEXEC);
-    int r;
 
-    if (fd < 0)
-        return -errno;
     docker_order_encode(spec, &text);
-    r = fd_pwrite_full(fd, text.data, text.len, 0);
-    return r < 0 ? r : steal_fd(&fd);
+    return fd_memory_file("order", text.data, text.len);
 }
 
 /* The death signal is SIGTERM, not SIGKILL, because the program must remove the container. */
@@ -83,7 +77,7 @@ static int on_start(struct runtime *runtime, const struct runtime_spec *spec, st
     *cookie = (struct docker_cookie){ .report_fd = -1, .report_theirs = -1 };
     process->cookie = cookie;
     process->keeps_time = true;
-    if (!spec->container || !spec->init_path || !spec->workspace || spec->init_socket < 0 || spec->outlive_parent)
+    if (!spec->container || !spec->init_path || !spec->workspace || spec->init_socket < 0)
         return err_invalid(err, "a container needs an image, a workspace, and init by a path and with a socket");
     /* The engine reads the mount when the container is created. */
     if (spec->await_workspace && (r = spec->await_workspace(spec->cookie, err)) < 0)

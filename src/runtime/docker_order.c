@@ -42,8 +42,6 @@ static const struct order_field fields[] = {
     OF_SPEC("shares", U32, limits.cpu_shares),
     OF_SPEC("pids", U32, limits.pids),
     OF_SPEC("tmp", U64, tmp_bytes),
-    OF_SPEC("home_bytes", U64, home_bytes),
-    OF_SPEC("shm", U64, shm_bytes),
     OF_CONTAINER("image", TEXT, image),
     OF_CONTAINER("engine", TEXT, engine),
     OF_CONTAINER("oci", TEXT, oci_runtime),
@@ -54,7 +52,7 @@ static const struct order_field fields[] = {
     OF_CONTAINER("no_pull", BOOL, no_pull),
 };
 
-_Static_assert(sizeof(enum runtime_net) == sizeof(uint32_t) && sizeof(uid_t) == sizeof(uint32_t), "read and written as U32");
+_Static_assert(sizeof(enum sandbox_net) == sizeof(uint32_t) && sizeof(uid_t) == sizeof(uint32_t), "read and written as U32");
 
 static void put_text(struct buf *out, const char *key, const char *value)
 {
@@ -165,7 +163,7 @@ static bool parse_all(struct docker_order *order, size_t len)
     while (at < end)
         if (!parse_mount(&at, end, order))
             return false;
-    return order->spec.net <= RUNTIME_NET_BRIDGE;
+    return order->spec.net <= SANDBOX_NET_BRIDGE;
 }
 
 int docker_order_decode(const void *bytes, size_t len, struct docker_order **ret, struct err *err)

@@ -56,7 +56,7 @@ static int write_nsswitch(const struct runtime_spec *spec, const char *root, str
     buf_addf(out,
              "passwd: files\ngroup: files\nshadow: files\nhosts: files%s\nnetworks: files\nprotocols: files\n"
              "services: files\nethers: files\nrpc: files\n",
-             spec->net == RUNTIME_NET_HOST ? " dns" : "");
+             spec->net == SANDBOX_NET_HOST ? " dns" : "");
     return 0;
 }
 
@@ -76,7 +76,7 @@ static int write_resolv(const struct runtime_spec *spec, const char *root, struc
     autofree char *path = xprintf("%s/etc/resolv.conf", root);
     struct stat st;
 
-    if (spec->net != RUNTIME_NET_HOST)
+    if (spec->net != SANDBOX_NET_HOST)
         return -ENOENT;
     autofd int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0 || fstat(fd, &st) < 0)

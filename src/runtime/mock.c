@@ -36,10 +36,9 @@ static int mock_spawn(const struct runtime_spec *spec, int output, struct proc *
                                      .envp = env,
                                      .fds = fds,
                                      .fd_count = spec->init_socket >= 0 ? 2 : 1,
-                                     .cwd_fd = spec->workspace_fd,
                                      .cwd = spec->workspace,
                                      .new_session = true,
-                                     .death_signal = spec->outlive_parent ? 0 : SIGKILL };
+                                     .death_signal = SIGKILL };
     return proc_spawn(&child, ret, err);
 }
 

@@ -2,8 +2,8 @@
  * A way to confine a sandbox. Callers see only this; the implementation (bubblewrap, Docker through its own program, a mock for
  * tests) is behind the vtable.
  *
- * Several sandboxes may share a runtime, which must outlive them. A sandbox belongs to the process that started it and, unless
- * its spec says otherwise, ends with the *thread* that did. bwrap ties itself and init to us only some milliseconds after its
+ * Several sandboxes may share a runtime, which must outlive them. A sandbox belongs to the process that started it and
+ * ends with the *thread* that did. bwrap ties itself and init to us only some milliseconds after its
  * start. If we are killed before that, they stay, so init must end when its socket closes (see also bwrap_orphan.h). Nothing
  * here runs commands: init does.
  */

@@ -16,6 +16,11 @@ static const char *const taken[] = {
     "/root", "/run",  "/sbin", "/sys", "/tmp",  "/usr", "/var",   "/oldroot", "/newroot", RUNTIME_WORKSPACE,
 };
 
+const char *const runtime_environment[] = {
+    "HOME=" RUNTIME_HOME, "USER=" RUNTIME_USER, "LOGNAME=" RUNTIME_USER, "SHELL=/bin/sh",
+    "PATH=" RUNTIME_PATH, "LANG=C.UTF-8",       "TMPDIR=/tmp",           NULL,
+};
+
 static int check_name(const char *what, const char *name, size_t max, struct err *err)
 {
     size_t len = name ? strlen(name) : 0;
@@ -119,9 +124,9 @@ int runtime_spec_check(const struct runtime_spec *spec, struct err *err)
         (r = check_name("hostname", runtime_spec_hostname(spec), 63, err)) < 0 || (r = check_ids(spec, err)) < 0 ||
         (r = check_limits(&spec->limits, err)) < 0 || (r = check_env(spec->env, err)) < 0)
         return r;
-    if (spec->net == RUNTIME_NET_BRIDGE && !spec->container)
+    if (spec->net == SANDBOX_NET_BRIDGE && !spec->container)
         return err_invalid(err, "the network 'bridge' is for containers");
-    if (!spec->workspace && spec->workspace_fd < 0 && !spec->stage)
+    if (!spec->workspace && !spec->stage)
         return err_invalid(err, "a sandbox needs a workspace");
     if (!spec->init_path && spec->init_fd < 0)
         return err_invalid(err, "a sandbox needs an init program");

@@ -12,6 +12,7 @@
 #include <sys/types.h>
 
 #include "base/err.h"
+#include "wire/sandbox_spec.h"
 
 #define RUNTIME_WORKSPACE "/workspace"
 #define RUNTIME_HOME "/home/agent"
@@ -29,12 +30,6 @@
 #define RUNTIME_CPU_PERIOD_US 100000
 #define RUNTIME_MOUNTS_MAX 64
 #define RUNTIME_ID_MAX 80
-
-enum runtime_net {
-    RUNTIME_NET_NONE, /* its own network namespace with only loopback */
-    RUNTIME_NET_HOST,
-    RUNTIME_NET_BRIDGE, /* a container engine's network */
-};
 
 struct runtime_mount {
     /* Absolute and existing. The sandbox's user must be able to reach it unless the root is staged and no link is on the path. */
@@ -67,7 +62,6 @@ struct runtime_container {
 struct runtime_spec {
     const char *id;
     const char *workspace;        /* path of the fence's mount; or */
-    int workspace_fd;             /* a descriptor of that directory; or */
     const char *stage;            /* opened by stage_open(), with the workspace in it */
     const char *init_path;        /* a program that the sandbox's user may execute, bound to RUNTIME_INIT; or */
     int init_fd;                  /* a descriptor to copy it from, if that user cannot reach it by a path */
@@ -75,28 +69,30 @@ struct runtime_spec {
     int init_socket;              /* becomes init's descriptor RUNTIME_INIT_FD; -1: none */
     const struct runtime_mount *mounts;
     size_t mount_count;
-    enum runtime_net net;
+    enum sandbox_net net;
     const char *hostname; /* NULL: "sandbox" */
     uid_t uid;            /* on the host: our own, or any but root's if we are root */
     gid_t gid;
     uid_t agent_uid; /* the same user inside; 0: RUNTIME_AGENT_ID */
     gid_t agent_gid;
     struct runtime_limits limits;
-    uint64_t tmp_bytes, home_bytes, shm_bytes; /* sizes of /tmp, HOME, /dev/shm; 0: the defaults above */
-    const char *const *env;                    /* "NAME=value" in addition to the fixed ones, NULL-terminated; NULL: none */
-    bool own_cgroup;                           /* even if no limit needs one: for freezing, or to see its usage */
+    uint64_t tmp_bytes;     /* size of /tmp; 0: RUNTIME_TMP_BYTES */
+    const char *const *env; /* "NAME=value" in addition to the fixed ones, NULL-terminated; NULL: none */
+    bool own_cgroup;        /* even if no limit needs one: for freezing, or to see its usage */
     /* Called when the runtime has done what it can without the workspace, so that both are prepared in parallel. The
      * workspace exists when it returns 0. NULL: it exists already. */
     int (*await_workspace)(void *cookie, struct err *err);
     void *cookie;
     const struct runtime_container *container; /* NULL: not a container */
-    bool outlive_parent;                       /* continue when the thread that started it ends; by default it dies with that */
 };
+
+/* The variables that every process of a sandbox has, NULL-terminated. */
+extern const char *const runtime_environment[];
 
 /* Number of init's socket inside. */
 #define RUNTIME_INIT_FD 3
 
-#define RUNTIME_SPEC_NONE ((struct runtime_spec){ .workspace_fd = -1, .init_fd = -1, .init_socket = -1 })
+#define RUNTIME_SPEC_NONE ((struct runtime_spec){ .init_fd = -1, .init_socket = -1 })
 
 /* Checks everything that needs no sandbox: names, ids, environment, and mounts. Refuses a destination that is relative,
  * unclean, duplicate, inside another, or inside a directory that is bound from the host or that the agent can write: making

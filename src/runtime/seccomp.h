@@ -37,6 +37,20 @@ struct seccomp_rule {
 
 const struct seccomp_rule *seccomp_rules(size_t *ret_count);
 
+/* A test of an argument, as filters have them. */
+struct seccomp_test {
+    unsigned arg;
+    enum { SECCOMP_MASKED_EQUAL, SECCOMP_NOT_EQUAL, SECCOMP_GREATER, SECCOMP_GREATER_OR_EQUAL } op;
+    uint64_t value, mask;
+};
+
+/* Called for each combination of up to two tests that must all hold. A negative result ends the expansion. */
+typedef int (*seccomp_tests_fn)(const struct seccomp_rule *rule, const struct seccomp_test *tests, unsigned count,
+                                void *cookie);
+
+/* Expresses a rule by tests. A filter cannot test for any of several bits, and may test an argument only once. */
+int seccomp_rule_expand(const struct seccomp_rule *rule, seccomp_tests_fn fn, void *cookie);
+
 /* Returns a sealed memory file with the compiled filter, positioned at its start, or a negative errno. Calls of other
  * architectures (i386, x32) kill the process. */
 int seccomp_open_filter(struct err *err);

@@ -7,83 +7,45 @@
 #include <errno.h>
 #include <linux/filter.h>
 #include <seccomp.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "runtime/seccomp.h"
 
-static int add_masked(scmp_filter_ctx ctx, const struct seccomp_rule *rule, int nr, uint64_t mask, uint64_t value)
+struct compile_cookie {
+    scmp_filter_ctx ctx;
+    int nr;
+};
+
+static int add_tests(const struct seccomp_rule *rule, const struct seccomp_test *tests, unsigned count, void *cookie)
 {
-    struct scmp_arg_cmp cmp = SCMP_CMP64(rule->arg, SCMP_CMP_MASKED_EQ, mask, value);
+    static const enum scmp_compare ops[] = { [SECCOMP_MASKED_EQUAL] = SCMP_CMP_MASKED_EQ,
+                                             [SECCOMP_NOT_EQUAL] = SCMP_CMP_NE,
+                                             [SECCOMP_GREATER] = SCMP_CMP_GT,
+                                             [SECCOMP_GREATER_OR_EQUAL] = SCMP_CMP_GE };
+    const struct compile_cookie *to = cookie;
+    struct scmp_arg_cmp cmps[2];
 
-    return seccomp_rule_add_array(ctx, SCMP_ACT_ERRNO((uint32_t) rule->error), nr, 1, &cmp);
-}
+    for (unsigned i = 0; i < count; i++) {
+        bool is_masked = tests[i].op == SECCOMP_MASKED_EQUAL;
 
-/* A filter cannot test for any of several bits, so each bit gets its own rule. */
-static int add_any_bit(scmp_filter_ctx ctx, const struct seccomp_rule *rule, int nr)
-{
-    for (uint64_t bit = 1; bit; bit <<= 1) {
-        int r = rule->value & bit ? add_masked(ctx, rule, nr, bit, bit) : 0;
-
-        if (r < 0)
-            return r;
+        cmps[i] = (struct scmp_arg_cmp){ .arg = tests[i].arg,
+                                         .op = ops[tests[i].op],
+                                         .datum_a = is_masked ? tests[i].mask : tests[i].value,
+                                         .datum_b = is_masked ? tests[i].value : 0 };
     }
-    return 0;
-}
-
-static int add_pair(scmp_filter_ctx ctx, const struct seccomp_rule *rule, int nr, struct scmp_arg_cmp a, struct scmp_arg_cmp b)
-{
-    struct scmp_arg_cmp both[] = { a, b };
-
-    return seccomp_rule_add_array(ctx, SCMP_ACT_ERRNO((uint32_t) rule->error), nr, 2, both);
-}
-
-/* A rule may test an argument only once, so "neither 0 nor -1" is tested bit by bit: some bit differs from the highest. */
-static int add_mixed(scmp_filter_ctx ctx, const struct seccomp_rule *rule, int nr)
-{
-    const uint64_t top = 1ULL << 31;
-
-    for (uint64_t bit = 1; bit < top; bit <<= 1) {
-        int r = add_masked(ctx, rule, nr, top | bit, bit);
-
-        if (r == 0)
-            r = add_masked(ctx, rule, nr, top | bit, top);
-        if (r < 0)
-            return r;
-    }
-    return 0;
+    return seccomp_rule_add_array(to->ctx, SCMP_ACT_ERRNO((uint32_t) rule->error), to->nr, count, cmps);
 }
 
 static int add_rule(scmp_filter_ctx ctx, const struct seccomp_rule *rule)
 {
-    int nr = seccomp_syscall_resolve_name(rule->name);
-    struct scmp_arg_cmp cmp;
+    struct compile_cookie to = { ctx, seccomp_syscall_resolve_name(rule->name) };
 
-    if (nr == __NR_SCMP_ERROR)
-        nr = rule->nr;
+    if (to.nr == __NR_SCMP_ERROR)
+        to.nr = rule->nr;
     /* Negative: the call does not exist on this architecture. */
-    if (nr < 0)
-        return 0;
-    switch (rule->when) {
-    case SECCOMP_ALWAYS:
-        return seccomp_rule_add_array(ctx, SCMP_ACT_ERRNO((uint32_t) rule->error), nr, 0, NULL);
-    case SECCOMP_ANY_BIT:
-        return add_any_bit(ctx, rule, nr);
-    case SECCOMP_IS:
-        return add_masked(ctx, rule, nr, 0xffffffff, rule->value);
-    case SECCOMP_FROM:
-        cmp = SCMP_CMP64(rule->arg, SCMP_CMP_GE, rule->value, 0);
-        return seccomp_rule_add_array(ctx, SCMP_ACT_ERRNO((uint32_t) rule->error), nr, 1, &cmp);
-    case SECCOMP_IS_AND_NEXT_NOT_ZERO:
-        return add_pair(ctx, rule, nr, SCMP_CMP64(rule->arg, SCMP_CMP_MASKED_EQ, 0xffffffff, rule->value),
-                        SCMP_CMP64(2, SCMP_CMP_NE, 0, 0));
-    case SECCOMP_IS_AND_NEXT_ABOVE:
-        return add_pair(ctx, rule, nr, SCMP_CMP64(rule->arg, SCMP_CMP_MASKED_EQ, 0xffffffff, (uint32_t) rule->value),
-                        SCMP_CMP64(2, SCMP_CMP_GT, rule->value >> 32, 0));
-    case SECCOMP_MIXED:
-        return add_mixed(ctx, rule, nr);
-    }
-    return -EINVAL;
+    return to.nr < 0 ? 0 : seccomp_rule_expand(rule, add_tests, &to);
 }
 
 static int seccomp_add_rules(scmp_filter_ctx ctx)

@@ -120,3 +120,51 @@ const struct seccomp_rule *seccomp_rules(size_t *ret_count)
     *ret_count = ARRAY_LEN(rules);
     return rules;
 }
+
+static int expand_masked(const struct seccomp_rule *rule, uint64_t mask, uint64_t value, seccomp_tests_fn fn, void *cookie)
+{
+    return fn(rule, &(struct seccomp_test){ rule->arg, SECCOMP_MASKED_EQUAL, value, mask }, 1, cookie);
+}
+
+/* "Neither 0 nor -1": some bit differs from the highest. */
+static int expand_mixed(const struct seccomp_rule *rule, seccomp_tests_fn fn, void *cookie)
+{
+    const uint64_t top = 1ULL << 31;
+    int r = 0;
+
+    for (uint64_t bit = 1; r >= 0 && bit < top; bit <<= 1) {
+        r = expand_masked(rule, top | bit, bit, fn, cookie);
+        if (r >= 0)
+            r = expand_masked(rule, top | bit, top, fn, cookie);
+    }
+    return r;
+}
+
+int seccomp_rule_expand(const struct seccomp_rule *rule, seccomp_tests_fn fn, void *cookie)
+{
+    struct seccomp_test tests[] = { { rule->arg, SECCOMP_MASKED_EQUAL, (uint32_t) rule->value, 0xffffffff }, { .arg = 2 } };
+    int r = 0;
+
+    switch (rule->when) {
+    case SECCOMP_ALWAYS:
+        return fn(rule, NULL, 0, cookie);
+    case SECCOMP_ANY_BIT:
+        for (uint64_t bit = 1; bit && r >= 0; bit <<= 1)
+            r = rule->value & bit ? expand_masked(rule, bit, bit, fn, cookie) : 0;
+        return r;
+    case SECCOMP_IS:
+        return fn(rule, tests, 1, cookie);
+    case SECCOMP_FROM:
+        return fn(rule, &(struct seccomp_test){ rule->arg, SECCOMP_GREATER_OR_EQUAL, rule->value, 0 }, 1, cookie);
+    case SECCOMP_IS_AND_NEXT_NOT_ZERO:
+        tests[1].op = SECCOMP_NOT_EQUAL;
+        return fn(rule, tests, 2, cookie);
+    case SECCOMP_IS_AND_NEXT_ABOVE:
+        tests[1].op = SECCOMP_GREATER;
+        tests[1].value = rule->value >> 32;
+        return fn(rule, tests, 2, cookie);
+    case SECCOMP_MIXED:
+        return expand_mixed(rule, fn, cookie);
+    }
+    return -EINVAL;
+}

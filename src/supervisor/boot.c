@@ -209,9 +209,6 @@ static void at_boot_timeout(void *cookie)
 static void fill_spec(const struct sandbox *sandbox, struct runtime_mount *mounts, const char **env, struct runtime_spec *ret)
 {
     static const char *const init_argv[] = { "--fd", "3", NULL };
-    static const enum runtime_net nets[] = {
-        [SANDBOX_NET_NONE] = RUNTIME_NET_NONE, [SANDBOX_NET_HOST] = RUNTIME_NET_HOST, [SANDBOX_NET_BRIDGE] = RUNTIME_NET_BRIDGE
-    };
     const struct sandbox_spec *spec = sandbox->spec;
 
     for (size_t i = 0; i < spec->mount_count; i++)
@@ -222,7 +219,7 @@ static void fill_spec(const struct sandbox *sandbox, struct runtime_mount *mount
     ret->init_argv = init_argv;
     ret->mounts = mounts;
     ret->mount_count = spec->mount_count;
-    ret->net = nets[spec->net];
+    ret->net = spec->net;
     ret->hostname = *spec->hostname ? spec->hostname : NULL;
     ret->uid = sandbox->identity.uid;
     ret->gid = sandbox->identity.gid;

@@ -6,11 +6,6 @@
 #include "base/mem.h"
 #include "runtime/runtime_spec.h"
 
-static const char *const fixed[] = {
-    "PATH=" RUNTIME_PATH, "HOME=" RUNTIME_HOME, "USER=" RUNTIME_USER, "LOGNAME=" RUNTIME_USER,
-    "SHELL=/bin/sh",      "LANG=C.UTF-8",       "TMPDIR=/tmp",        NULL,
-};
-
 void environment_set(struct environment *environment, const char *assignment)
 {
     const char *equals = strchr(assignment, '=');
@@ -34,8 +29,8 @@ void environment_set(struct environment *environment, const char *assignment)
 void environment_init(struct environment *environment, const struct sandbox_spec *spec, const char *const *more)
 {
     *environment = (struct environment){ 0 };
-    for (size_t i = 0; fixed[i]; i++)
-        environment_set(environment, fixed[i]);
+    for (const char *const *entry = runtime_environment; *entry; entry++)
+        environment_set(environment, *entry);
     for (size_t i = 0; i < spec->env_count; i++)
         environment_set(environment, spec->env[i]);
     for (; more && *more; more++)

@@ -33,7 +33,6 @@
 enum {
     OPT_UID = 1,
     OPT_WORKSPACE,
-    OPT_WORKSPACE_FD,
     OPT_NET,
     OPT_MEMORY,
     OPT_CPU,
@@ -55,7 +54,6 @@ enum {
 static const struct option long_options[] = {
     { "uid", required_argument, NULL, OPT_UID },
     { "workspace", required_argument, NULL, OPT_WORKSPACE },
-    { "workspace-fd", required_argument, NULL, OPT_WORKSPACE_FD },
     { "net", required_argument, NULL, OPT_NET },
     { "memory", required_argument, NULL, OPT_MEMORY },
     { "cpu", required_argument, NULL, OPT_CPU },
@@ -120,11 +118,8 @@ static bool parse_spec(struct options *options, int opt, char *arg)
     case OPT_WORKSPACE:
         spec->workspace = arg;
         return true;
-    case OPT_WORKSPACE_FD:
-        spec->workspace_fd = open(arg, O_PATH | O_DIRECTORY | O_CLOEXEC);
-        return spec->workspace_fd >= 0;
     case OPT_NET:
-        spec->net = strcmp(arg, "host") == 0 ? RUNTIME_NET_HOST : RUNTIME_NET_NONE;
+        spec->net = strcmp(arg, "host") == 0 ? SANDBOX_NET_HOST : SANDBOX_NET_NONE;
         return true;
     case OPT_MOUNT:
         add_mount(options, arg);

@@ -132,11 +132,6 @@ def test_a_start_of_which_bwrap_heard_nothing_leaves_nothing(host):
     assert wait_gone(child)
 
 
-def test_a_workspace_can_be_given_by_descriptor(host):
-    result = host.run("echo x > /workspace/y; ls", "--workspace-fd", host.workspace, workspace=False)
-    assert result.out == "y\n", result
-
-
 def test_init_can_be_copied_from_where_its_user_cannot_reach(host):
     hidden = host.dir / "hidden"
     hidden.mkdir()

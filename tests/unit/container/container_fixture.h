@@ -50,13 +50,11 @@ static inline struct docker_order *full_order(void)
     spec.workspace = "/var/lib/x/shop-1/mnt";
     spec.init_path = "/usr/libexec/init";
     spec.hostname = "agent";
-    spec.net = RUNTIME_NET_BRIDGE;
+    spec.net = SANDBOX_NET_BRIDGE;
     spec.uid = 70001;
     spec.gid = 70002;
     spec.limits = (struct runtime_limits){ .memory_bytes = 1ULL << 33, .cpu_quota_us = 150000, .cpu_shares = 512, .pids = 77 };
     spec.tmp_bytes = 1 << 20;
-    spec.home_bytes = 1 << 21;
-    spec.shm_bytes = 1 << 22;
     spec.mounts = mounts;
     spec.mount_count = 2;
     spec.container = &container;

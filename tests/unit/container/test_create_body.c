@@ -104,8 +104,8 @@ static void mounts_are_those_of_the_order_and_ours(void **state)
     assert_mount(host, "/out", "/srv/out", false);
     assert_int_equal(json_array_size(json_object_get(host, "Mounts")), 8);
     assert_string_equal(string_at(tmpfs, "/tmp"), "rw,exec,nosuid,nodev,size=1048576,mode=1777");
-    assert_string_equal(string_at(tmpfs, "/home/agent"), "rw,exec,nosuid,nodev,size=2097152,mode=0755,uid=70001,gid=70002");
-    assert_int_equal(response_number(host, "ShmSize", 0), 1 << 22);
+    assert_string_equal(string_at(tmpfs, "/home/agent"), "rw,exec,nosuid,nodev,size=536870912,mode=0755,uid=70001,gid=70002");
+    assert_int_equal(response_number(host, "ShmSize", 0), 64 << 20);
 }
 
 static void what_cannot_be_said_is_not_left_out(void **state)
@@ -120,13 +120,13 @@ static void what_cannot_be_said_is_not_left_out(void **state)
 static void networks(void **state)
 {
     static const char *const names[] = {
-        [RUNTIME_NET_NONE] = "none", [RUNTIME_NET_HOST] = "host", [RUNTIME_NET_BRIDGE] = "bridge"
+        [SANDBOX_NET_NONE] = "none", [SANDBOX_NET_HOST] = "host", [SANDBOX_NET_BRIDGE] = "bridge"
     };
     autoptr(docker_order) order = full_order();
 
     (void) state;
     for (size_t i = 0; i < count_of(names); i++) {
-        order->spec.net = (enum runtime_net) i;
+        order->spec.net = (enum sandbox_net) i;
         autoptr(json_t) json = create_body_new(order, &all);
         assert_string_equal(string_at(json_object_get(json, "HostConfig"), "NetworkMode"), names[i]);
     }

@@ -8,7 +8,6 @@
 static const struct bwrap_probe modern = { .path = "/usr/bin/bwrap",
                                            .version = "0.8.0",
                                            .has_disable_userns = true,
-                                           .has_bind_fd = true,
                                            .has_size = true,
                                            .has_perms = true,
                                            .has_clearenv = true,
@@ -111,7 +110,7 @@ static void the_hosts_network_brings_its_name_servers(void **state)
     make_file(scratch, "etc/resolv.conf", "nameserver 192.0.2.1\n", 0644);
     autofree char *without = rendered(scratch, &spec, &modern);
     check_lacks(without, "resolv.conf");
-    spec.net = RUNTIME_NET_HOST;
+    spec.net = SANDBOX_NET_HOST;
     autofree char *with = rendered(scratch, &spec, &modern);
     check_lacks(with, "--unshare-net");
     check_has(with, "--perms 0644\n--file 12 /etc/resolv.conf\n");
@@ -129,16 +128,10 @@ static void the_specs_numbers_and_names_are_used(void **state)
     spec.hostname = "box";
     spec.env = env;
     spec.tmp_bytes = 1 << 20;
-    spec.home_bytes = 2 << 20;
-    spec.shm_bytes = 3 << 20;
-    spec.outlive_parent = true;
     autofree char *text = rendered(scratch, &spec, &modern);
-    check_has(text, "--uid 501\n--gid 20\n--hostname box\n--new-session\n--as-pid-1\n");
+    check_has(text, "--uid 501\n--gid 20\n--hostname box\n--new-session\n--die-with-parent\n--as-pid-1\n");
     check_has(text, "--setenv TMPDIR /tmp\n--setenv A 1=2\n--setenv EMPTY \n");
     check_has(text, "--size 1048576\n--tmpfs /tmp\n");
-    check_has(text, "--size 2097152\n--tmpfs /home/agent\n");
-    check_has(text, "--size 3145728\n--tmpfs /dev/shm\n");
-    check_lacks(text, "--die-with-parent");
 }
 
 static void mounts_come_before_the_root_is_closed(void **state)
@@ -153,23 +146,6 @@ static void mounts_come_before_the_root_is_closed(void **state)
     autofree char *text = rendered(scratch, &spec, &modern);
     check_has(text, "--tmpfs /home/agent\n--perms 0755\n--dir /mnt\n--perms 0755\n--dir /mnt/a\n--ro-bind /usr /mnt/a/b\n"
                     "--bind /tmp /data\n--bind /tmp /workspace\n--remount-ro /\n");
-}
-
-static void a_workspace_can_be_a_descriptor(void **state)
-{
-    struct scratch *scratch = *state;
-    struct runtime_spec spec = plain_spec();
-    struct bwrap_probe old = modern;
-
-    make_host(scratch);
-    spec.workspace = NULL;
-    spec.workspace_fd = scratch->fd;
-    autofree char *by_fd = rendered(scratch, &spec, &modern);
-    check_has(by_fd, "--bind-fd 12 /workspace\n");
-    check_has(by_fd, "--seccomp 13");
-    old.has_bind_fd = false;
-    autofree char *by_path = rendered(scratch, &spec, &old);
-    check_has(by_path, "--bind HOST /workspace\n");
 }
 
 static void init_can_be_copied_from_a_descriptor(void **state)
@@ -355,7 +331,6 @@ int main(void)
         scratch_test(the_hosts_network_brings_its_name_servers),
         scratch_test(the_specs_numbers_and_names_are_used),
         scratch_test(mounts_come_before_the_root_is_closed),
-        scratch_test(a_workspace_can_be_a_descriptor),
         scratch_test(init_can_be_copied_from_a_descriptor),
         scratch_test(an_old_bwrap_gets_no_option_it_lacks),
         scratch_test(python_is_named_only_where_it_is_missing),

@@ -63,7 +63,6 @@ static void options_are_taken_from_the_help(void **state)
         fail_msg("%s", err.text);
     assert_string_equal(probe.version, "0.9.1");
     assert_true(probe.has_size && probe.has_perms && probe.has_clearenv && probe.has_as_pid_1);
-    assert_false(probe.has_bind_fd);
     assert_false(probe.has_disable_userns);
     assert_false(probe.is_setuid);
 }

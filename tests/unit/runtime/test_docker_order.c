@@ -14,7 +14,7 @@ static struct runtime_spec full_spec(void)
     spec.id = "01-s";
     spec.workspace = "/d/mnt";
     spec.init_path = "/init";
-    spec.net = RUNTIME_NET_BRIDGE;
+    spec.net = SANDBOX_NET_BRIDGE;
     spec.uid = UINT32_MAX - 1;
     spec.gid = 7;
     spec.limits = (struct runtime_limits){ .memory_bytes = UINT64_MAX, .cpu_quota_us = 1, .cpu_shares = 2, .pids = 3 };
@@ -36,7 +36,7 @@ static void every_field_survives_the_way(void **state)
     assert_int_equal(docker_order_decode(bytes.data, bytes.len, &order, NULL), 0);
     assert_string_equal(order->spec.id, "01-s");
     assert_string_equal(order->spec.hostname, "sandbox");
-    assert_true(order->spec.net == RUNTIME_NET_BRIDGE && order->spec.uid == UINT32_MAX - 1 && order->spec.gid == 7);
+    assert_true(order->spec.net == SANDBOX_NET_BRIDGE && order->spec.uid == UINT32_MAX - 1 && order->spec.gid == 7);
     assert_true(order->spec.agent_uid == order->spec.uid && order->spec.agent_gid == 7);
     assert_true(order->spec.limits.memory_bytes == UINT64_MAX && order->spec.limits.pids == 3 && order->spec.tmp_bytes == 4);
     assert_string_equal(order->container.oci_runtime, "runsc");

@@ -72,7 +72,7 @@ static void name_servers_are_there_only_with_the_hosts_network(void **state)
     check(&spec, scratch->path, "/etc/resolv.conf", NULL);
     autofree char *without = written(&spec, scratch->path, "/etc/nsswitch.conf");
     assert_non_null(strstr(without, "hosts: files\n"));
-    spec.net = RUNTIME_NET_HOST;
+    spec.net = SANDBOX_NET_HOST;
     check(&spec, scratch->path, "/etc/resolv.conf", "nameserver 192.0.2.1\n");
     autofree char *with = written(&spec, scratch->path, "/etc/nsswitch.conf");
     assert_non_null(strstr(with, "hosts: files dns\n"));
@@ -83,7 +83,7 @@ static void a_host_without_name_servers_is_no_error(void **state)
     struct scratch *scratch = *state;
     struct runtime_spec spec = plain_spec();
 
-    spec.net = RUNTIME_NET_HOST;
+    spec.net = SANDBOX_NET_HOST;
     check(&spec, scratch->path, "/etc/resolv.conf", NULL);
     make_dir(scratch, "etc/resolv.conf");
     check(&spec, scratch->path, "/etc/resolv.conf", NULL);

@@ -118,7 +118,7 @@ static void workspace_and_init_are_needed(void **state)
     (void) state;
     spec.workspace = NULL;
     refused(&spec, "workspace");
-    spec.workspace_fd = 0;
+    spec.workspace = "/tmp";
     accepted(&spec);
     spec.init_path = NULL;
     refused(&spec, "init");
