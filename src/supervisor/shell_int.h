@@ -30,7 +30,7 @@ struct shell {
     const struct shell_proto *shell_proto;
     enum shell_phase phase;
     struct task task;
-    struct task barrier; /* see shell_interrupt.c */
+    struct task barrier; /* see shell_command.c */
     struct pipe_reader readers[2];
     struct pipe_reader channel;
     char report[SHELL_CHANNEL_LINE_MAX];
@@ -53,21 +53,11 @@ struct shell {
 /* shell.c */
 
 struct shell *shell_find(struct sandbox *sandbox, const char *name);
-void shell_free(struct shell *shell);
-extern const struct task_ops shell_task_ops;
-
-/* Answers the client that waits for the session to open. */
-void shell_notify_opener(struct shell *shell, const char *problem);
 
 void shell_become_idle(struct shell *shell);
 
 /* Accepts no more commands, and ends the queued ones. The shell's processes may still run. */
 void shell_close_down(struct shell *shell, enum ctl_end end, int status, const char *why);
-
-/* shell_io.c */
-
-/* Creates standard input, output and error, the channel and the text file for the shell's process. */
-int shell_open_channels(struct shell *shell, int fds[5]);
 
 /* From now on reports with an older number are ignored. */
 void shell_next_number(struct shell *shell);
@@ -84,11 +74,3 @@ void shell_request_report_again(struct shell *shell);
 void shell_begin_next(struct shell *shell);
 void shell_finish_current(struct shell *shell, int status);
 void shell_end_command(struct shell_command *command, enum ctl_end end, int status, uint32_t flags, const char *text);
-
-/* shell_interrupt.c */
-
-/* Stops the current command as Ctrl-C would, and by force if that is not enough. */
-void shell_interrupt(struct shell *shell);
-
-/* After an interrupt: delays the next command until no signal is pending. */
-void shell_settle(struct shell *shell);
