@@ -19,6 +19,7 @@ static const struct {
     { "approve", cmd_approve },
     { "attach", cmd_attach },
     { "codebase", cmd_codebase },
+    { "comments", cmd_comments },
     { "commit", cmd_commit },
     { "completion", cmd_completion },
     { "conflicts", cmd_conflicts },

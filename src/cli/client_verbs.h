@@ -5,6 +5,7 @@ int cmd_apply(int argc, char **argv);
 int cmd_approve(int argc, char **argv);
 int cmd_attach(int argc, char **argv);
 int cmd_codebase(int argc, char **argv);
+int cmd_comments(int argc, char **argv);
 int cmd_commit(int argc, char **argv);
 int cmd_completion(int argc, char **argv);
 int cmd_conflicts(int argc, char **argv);

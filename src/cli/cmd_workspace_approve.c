@@ -145,7 +145,8 @@ static int approve_print_refusal(const struct api_call *call, const Sandbox__V1_
     struct err err = ERR_NONE;
 
     err_set(&err, ERR_FAILED_PRECONDITION, -EREMOTEIO, "%s", answer->refusal->message);
-    review_add_remedy(call->words[0], answer->refusal->reason, &err);
+    err_set_reason(&err, -EREMOTEIO, answer->refusal->reason);
+    review_complete(call->words[0], -EREMOTEIO, &err);
     output_error(call->verb->name, &err);
     review_print_stopping(stderr, answer->files, answer->n_files);
     review_print_hooks(stderr, answer->hooks, answer->n_hooks);
@@ -206,10 +207,10 @@ static int approve_say_none(const struct api_call *call, const char *text)
 }
 
 /* The person can answer again about files that are not as they saw them. */
-static bool approve_may_ask_again(const struct client_refusal *refusal)
+static bool approve_may_ask_again(const struct err *err)
 {
-    return strcmp(refusal->reason, "DIFF_STALE") == 0 || strcmp(refusal->reason, "HUNK_UNKNOWN") == 0 ||
-           strcmp(refusal->reason, "FILE_UNKNOWN") == 0;
+    return err->reason && (strcmp(err->reason, "DIFF_STALE") == 0 || strcmp(err->reason, "HUNK_UNKNOWN") == 0 ||
+                           strcmp(err->reason, "FILE_UNKNOWN") == 0);
 }
 
 static int approve_send_choices(struct api_call *call, const struct hunk_choices *choices, ProtobufCMessage **answer,
@@ -235,7 +236,7 @@ static int approve_choices(struct api_call *call, struct hunk_choices *choices, 
     do {
         *err = ERR_NONE;
         r = approve_send_choices(call, choices, answer, &refusal, err);
-        if (r == 0 || !approve_may_ask_again(&refusal))
+        if (r == 0 || !approve_may_ask_again(err))
             break;
         struct err later = ERR_NONE;
         again = hunk_choices_ask_again(choices, call, &later);

@@ -7,6 +7,7 @@
 
 #include "base/buf.h"
 #include "cli/output.h"
+#include "cli/review_call.h"
 #include "rest/field.h"
 #include "rest/json_message.h"
 
@@ -73,7 +74,7 @@ int listing_print(struct api_call *call, const struct listing *listing, Protobuf
     int r;
 
     grid_init(&lines.grid, listing->titles);
-    r = client_list(call->client, listing->method, request, on_item, &lines, err);
+    r = review_list(call, listing->method, request, on_item, &lines, err);
     if (r == 0 && call->options.is_json)
         print_json(&lines);
     else if (r == 0 && !call->options.is_quiet)

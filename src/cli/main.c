@@ -34,6 +34,7 @@ static const struct group {
           &(const struct verb){ "reject", "end a workspace, and keep nothing of it", NULL, CLIENT },
           &(const struct verb){ "finish", "tell that the work in a workspace is over", NULL, CLIENT },
           &(const struct verb){ "restore", "bring a workspace back that was rejected or removed", NULL, CLIENT },
+          &(const struct verb){ "comments", "comment on the changes of a sandbox", NULL, CLIENT },
           &(const struct verb){ "conflicts", "tell how its changes stand to the project now", NULL, CLIENT },
           &(const struct verb){ "rebase", "bring its changes onto the project as it is now", NULL, CLIENT },
           &(const struct verb){ "pending", "list what was approved and is not committed", NULL, CLIENT },

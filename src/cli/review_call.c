@@ -104,7 +104,7 @@ static bool is_restorable(const char *text)
     return strstr(text, " is rejected") || strstr(text, " is approved") || strstr(text, " is deleted");
 }
 
-void review_add_remedy(const char *sandbox, const char *reason, struct err *err)
+static void add_remedy(const char *sandbox, const char *reason, struct err *err)
 {
     static const struct {
         const char *reason, *text;
@@ -139,25 +139,27 @@ void review_add_remedy(const char *sandbox, const char *reason, struct err *err)
             }
         }
     }
-    err_set(err, err->code, -EREMOTEIO, "%s", text.data ? text.data : "");
+    reason = err->reason;
+    err_set_reason(err, err_set(err, err->code, -EREMOTEIO, "%s", text.data ? text.data : ""), reason);
 }
 
-static void complete_error(const char *sandbox, const struct client_refusal *refusal, struct err *err)
+int review_complete(const char *sandbox, int r, struct err *err)
 {
-    if (strcmp(refusal->reason, "SANDBOX_NOT_FOUND") == 0)
+    if (r < 0 && err->reason && strcmp(err->reason, "SANDBOX_NOT_FOUND") == 0)
         set_unknown(sandbox, err);
-    else if (*refusal->reason)
-        review_add_remedy(sandbox, refusal->reason, err);
+    else if (r < 0 && err->reason)
+        add_remedy(sandbox, err->reason, err);
+    return r;
 }
 
 /* Sandboxes that were made by /api/v1 have their name in their metadata, where only the list of that interface shows it. */
-static bool find_by_metadata(struct api_call *call, const char *sandbox, const struct client_refusal *refusal,
-                             const ProtobufCMessage *request, char id[UUID_TEXT_MAX])
+static bool find_by_metadata(struct api_call *call, const char *sandbox, const ProtobufCMessage *request,
+                             char id[UUID_TEXT_MAX], const struct err *err)
 {
     const ProtobufCFieldDescriptor *field = field_find(request->descriptor, "sandbox_id", strlen("sandbox_id"));
     struct err ignored = ERR_NONE;
 
-    if (!field || strcmp(refusal->reason, "SANDBOX_NOT_FOUND") != 0 || !workspace_may_be_name(sandbox) ||
+    if (!field || !err->reason || strcmp(err->reason, "SANDBOX_NOT_FOUND") != 0 || !workspace_may_be_name(sandbox) ||
         workspace_find(call->client, sandbox, id, &ignored) < 0)
         return false;
     *(char **) (uintptr_t) field_member(request, field) = id;
@@ -166,19 +168,28 @@ static bool find_by_metadata(struct api_call *call, const char *sandbox, const s
 
 int review_stream(struct api_call *call, struct client_call *wanted, struct err *err)
 {
-    struct client_refusal refusal = { .type = NULL };
     char id[UUID_TEXT_MAX];
-    int r;
+    int r = client_call(call->client, wanted, err);
 
-    wanted->refusal = &refusal;
-    r = client_call(call->client, wanted, err);
-    if (r < 0 && find_by_metadata(call, call->words[0], &refusal, wanted->request, id)) {
+    if (r < 0 && find_by_metadata(call, call->words[0], wanted->request, id, err)) {
         *err = ERR_NONE;
         r = client_call(call->client, wanted, err);
     }
-    if (r < 0)
-        complete_error(call->words[0], &refusal, err);
-    return r;
+    return review_complete(call->words[0], r, err);
+}
+
+int review_list(struct api_call *call, const char *method, ProtobufCMessage *request, client_item_fn fn, void *cookie,
+                struct err *err)
+{
+    const char *sandbox = call->word_count > 0 ? call->words[0] : "";
+    char id[UUID_TEXT_MAX];
+    int r = client_list(call->client, method, request, fn, cookie, err);
+
+    if (r < 0 && find_by_metadata(call, sandbox, request, id, err)) {
+        *err = ERR_NONE;
+        r = client_list(call->client, method, request, fn, cookie, err);
+    }
+    return review_complete(sandbox, r, err);
 }
 
 int review_try(struct api_call *call, const char *sandbox, const char *method, const ProtobufCMessage *request,
@@ -187,20 +198,19 @@ int review_try(struct api_call *call, const char *sandbox, const char *method, c
     char id[UUID_TEXT_MAX];
     int r = client_ask_refusal(call->client, method, request, ret, refusal, err);
 
-    if (r < 0 && find_by_metadata(call, sandbox, refusal, request, id)) {
+    if (r < 0 && find_by_metadata(call, sandbox, request, id, err)) {
         *err = ERR_NONE;
         r = client_ask_refusal(call->client, method, request, ret, refusal, err);
     }
-    if (r < 0)
-        complete_error(sandbox, refusal, err);
-    return r;
+    return review_complete(sandbox, r, err);
 }
 
 static json_t *make_refusal_json(const struct client_refusal *refusal, const struct err *err)
 {
     json_t *all = refusal->failure ? api_message_json(refusal->failure) : json_object();
 
-    json_object_set_new(all, "refusal", json_pack("{s:s, s:s}", "reason", refusal->reason, "message", err->text));
+    json_object_set_new(all, "refusal",
+                        json_pack("{s:s, s:s}", "reason", err->reason ? err->reason : "", "message", err->text));
     return all;
 }
 
@@ -208,7 +218,7 @@ int review_refuse(struct api_call *call, int r, const struct client_refusal *ref
 {
     const Sandbox__V1__ReviewFailure *failure = NULL;
 
-    if (err->code != ERR_FAILED_PRECONDITION && err->code != ERR_ABORTED)
+    if (err->code != ERR_FAILED_PRECONDITION && err->code != ERR_ABORTED && !refusal->failure)
         return r;
     if (refusal->failure && refusal->failure->descriptor == &sandbox__v1__review_failure__descriptor)
         failure = (const void *) refusal->failure;

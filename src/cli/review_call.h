@@ -22,11 +22,15 @@ int review_try(struct api_call *call, const char *sandbox, const char *method, c
 /* Prints the refusal in `err`. Returns EXIT_REFUSED, or `r` when the cause does not lie in the changes. */
 int review_refuse(struct api_call *call, int r, const struct client_refusal *refusal, const struct err *err);
 
-/* Adds what to do to the error of a method that refused for `reason`. */
-void review_add_remedy(const char *sandbox, const char *reason, struct err *err);
+/* Adds to the error of a method that refused what to do, by its reason. Returns `r`. */
+int review_complete(const char *sandbox, int r, struct err *err);
 
 /* Calls a method that streams, about the sandbox that the first word names. */
 int review_stream(struct api_call *call, struct client_call *wanted, struct err *err);
+
+/* client_list(); the first word of the verb, if it has one, names the sandbox. */
+int review_list(struct api_call *call, const char *method, ProtobufCMessage *request, client_item_fn fn, void *cookie,
+                struct err *err);
 
 /* Files with what became of each; of a refused approval only those that stopped it. */
 void review_print_stopping(FILE *out, Sandbox__V1__FileVerdict *const *files, size_t count);

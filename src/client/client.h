@@ -60,10 +60,9 @@ typedef ssize_t (*client_source_fn)(void *bytes, size_t size, void *cookie, stru
 /* What comes after the last answer. */
 typedef void (*client_trailer_fn)(const char *name, const char *value, void *cookie);
 
-/* Why a method refused. */
+/* The message that goes with a refusal: for instance which files stopped an approval. */
 struct client_refusal {
     const ProtobufCMessageDescriptor *type; /* of `failure`; the caller says what the method's refusals carry */
-    char reason[64];                        /* "CONFLICTS"; "": the server gave none */
     ProtobufCMessage *failure;              /* owned; NULL: the server gave none */
 };
 

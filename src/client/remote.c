@@ -4,7 +4,6 @@
  */
 #include <errno.h>
 #include <jansson.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,14 +43,12 @@ static int fail(struct transfer *t, int r)
     return r;
 }
 
-/* The details of a refusal: the reason, and maybe a message of the type that the caller expects. */
-static void take_refusal(const json_t *details, struct client_refusal *refusal)
+/* Takes the message that stands behind the reason, if it is of the type that the caller expects. */
+static void take_failure(const json_t *details, struct client_refusal *refusal)
 {
-    const char *reason = json_string_value(json_object_get(json_array_get(details, 0), "reason"));
     json_t *failure = json_array_get(details, 1);
     struct err ignored = ERR_NONE;
 
-    snprintf(refusal->reason, sizeof(refusal->reason), "%s", reason ? reason : "");
     if (!failure || !refusal->type || refusal->failure)
         return;
     const char *type = json_string_value(json_object_get(failure, "@type"));
@@ -63,7 +60,7 @@ static void take_refusal(const json_t *details, struct client_refusal *refusal)
     json_message_parse(refusal->type, text, strlen(text), &refusal->failure, &ignored);
 }
 
-/* {"code": 5, "message": "...", "details": [{"reason": "..."}, ...]}, or the page of something that is no server of ours. */
+/* {"code": 5, "message": "...", "details": [{"reason": "..."}]}, or the page of something that is no server of ours. */
 static int refuse_as_told(const struct transfer *t, const char *text, size_t len, long status, struct err *err)
 {
     json_t *told = json_loadb(text, len, 0, NULL);
@@ -79,7 +76,7 @@ static int refuse_as_told(const struct transfer *t, const char *text, size_t len
     else
         r = err_set(err, ERR_UNAVAILABLE, -EPROTO, "what answers there is no server of ours (HTTP status %ld)", status);
     if (r == -EREMOTEIO && t->call && t->call->refusal)
-        take_refusal(json_object_get(told, "details"), t->call->refusal);
+        take_failure(json_object_get(told, "details"), t->call->refusal);
     json_decref(told);
     return r;
 }

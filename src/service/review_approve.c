@@ -130,7 +130,7 @@ static int refuse_changes(const struct approval_run *a, bool is_late, struct err
                       "may not be applied by the sandbox's acceptance");
     if (approve->unacknowledged_count > 0)
         return refuse(err, ERR_FAILED_PRECONDITION, "UNACKNOWLEDGED", approve->unacknowledged_count,
-                      "may do something on this host by themselves");
+                      "may run on this host later without being called");
     if (a->decision.is_other_diff)
         return err_set_reason(
             err, err_set(err, ERR_ABORTED, -ESTALE, "the changes are not those of diffHash any more; nothing was applied"),

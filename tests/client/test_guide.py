@@ -16,7 +16,7 @@ COMMAND = re.compile(r"^\$ (.*)\n", re.M)
 
 
 def settled(text):
-    """Ids by the order in which they come, ages as none."""
+    """Ids by the order in which they come, ages as none, times and commits as fixed ones."""
     seen = {}
 
     def number(match):
@@ -28,10 +28,11 @@ def settled(text):
         known = seen.setdefault("uuid", {})
         return f"00000000-0000-4000-8000-{known.setdefault(match.group(0), len(known) + 1):012x}"
 
-    text = re.sub(r"\b(cb|sb|sess)_[0-9a-f]{16}\b", number, text)
+    text = re.sub(r"\b(cb|sb|sess|cm)_[0-9a-f]{16}\b", number, text)
     text = re.sub(r"\b(ap)_[0-9a-f]{16}\b", number, text)
     text = re.sub(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", uuid, text)
-    text = re.sub(r"(?<=agentfense undo )[0-9a-f]{8}\b", "00000000", text)
+    text = re.sub(r"\b[0-9a-f]{40}\b", "0" * 40, text)
+    text = re.sub(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "2026-01-01T00:00:00Z", text)
     return re.sub(r"(?<=  )\d+[smh](?=  )", "0s", text)
 
 
@@ -43,7 +44,7 @@ def played(block, cli):
     return settled(done.stdout)
 
 
-@pytest.mark.parametrize("page", [GUIDE, ROOT / "README.md"], ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [GUIDE, ROOT / "docs" / "review.md", ROOT / "README.md"], ids=lambda page: page.name)
 def test_examples_print_what_they_show(cli, page):
     text = page.read_text(encoding="utf-8")
     blocks = CONSOLE.findall(text)

@@ -233,6 +233,27 @@ def test_what_stops_an_approval_is_told_of_every_file(cli, made):
     assert cli.run("approve", made, code=1).err.count("  unshown: ") == 300
 
 
+def test_comments_are_made_listed_and_resolved(cli, changed):
+    first = cli.say("comments", changed, "n.txt", "--line", "2", "--add", "why\033[31m not\n2?", "--actor", "me")
+    second = cli.say("comments", changed, "old.txt", "--add", "keep it")
+    out = cli.run("comments", changed).out
+    assert out.startswith(f"n.txt:2  {first}  ") and "  me\n  why\\x1b[31m not\n  2?\n" in out and f"old.txt  {second}" in out, out
+    assert cli.run("comments", changed, "old.txt", "-q").out == f"{second}\n"
+    assert cli.say("comments", changed, "--resolve", first) == first
+    assert [item["id"] for item in cli.json("comments", changed, "--open")["comments"]] == [second]
+    assert "  resolved\n" in cli.run("comments", changed, "n.txt").out
+    cli.run("comments", changed, "--reopen", first)
+    cli.run("comments", changed, "--delete", second)
+    cli.run("exec", changed, "--", "sed -i '2s/.*/zwei/' n.txt")
+    assert cli.json("comments", changed)["comments"][0]["outdated"] and "  outdated\n" in cli.run("comments", changed).out
+    for words in (["--add", "x"], ["n.txt", "--resolve", first], ["n.txt", "--line", "0", "--add", "x"], ["--line", "1"], ["--open", "--delete", first],
+                  ["n.txt", "--line", "1", "--old-line", "1", "--add", "x"], ["--resolve", first, "--delete", first]):
+        cli.run("comments", changed, *words, code=2)
+    assert cli.run("comments", changed, "src/app.py", "--add", "x", code=125).err
+    assert cli.run("comments", changed, "--resolve", "rc_none", code=125).err
+    assert "no sandbox 'nothing'" in cli.run("comments", "nothing", code=125).err
+
+
 def test_what_would_stop_it_wants_consent(cli, project):
     """On overlayfs a file that a process has open cannot be given up beneath it."""
     if os.geteuid() != 0:
