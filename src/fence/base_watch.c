@@ -10,6 +10,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "base/hash_table.h"
 #include "base/mem.h"
 #include "fence/casefold.h"
 #include "fence/handle.h"
@@ -38,9 +39,9 @@
  * Directories for which the kernel grants no watch, or would report nothing, are handled by unwatched.c, which tries again.
  */
 struct watched_dir {
-    int wd;        /* 0: free slot */
-    uint64_t node; /* of the directory, which may have been forgotten since */
-    char *path;    /* owned; NULL unless the directory is hidden and watched for what may become visible below it */
+    struct hash_link link; /* the hash is the watch descriptor */
+    uint64_t node;         /* of the directory, which may have been forgotten since */
+    char *path;            /* owned; NULL unless the directory is hidden and watched for what may become visible below it */
 };
 
 struct base_watch {
@@ -53,8 +54,7 @@ struct base_watch {
     bool running;
     _Atomic bool stopping;
     pthread_mutex_t lock;
-    struct watched_dir *watches; /* guarded by lock; open addressing */
-    size_t cap, count;
+    struct hash_table watches; /* of owned struct watched_dir; guarded by lock */
 };
 
 /* inotify reports no changes that are made on another machine, or through another mount of the same files. */
@@ -113,44 +113,37 @@ void base_watch_free(struct base_watch *base_watch)
     if (base_watch->wake_fd >= 0)
         close(base_watch->wake_fd);
     pthread_mutex_destroy(&base_watch->lock);
-    for (size_t i = 0; i < base_watch->cap; i++)
-        free(base_watch->watches[i].path);
-    free(base_watch->watches);
+    for (struct hash_link *link = hash_table_next(&base_watch->watches, NULL), *next; link; link = next) {
+        struct watched_dir *watch = hash_link_in(link, struct watched_dir, link);
+        next = hash_table_next(&base_watch->watches, link);
+        free(watch->path);
+        free(watch);
+    }
+    hash_table_done(&base_watch->watches);
     free(base_watch);
 }
 
-static struct watched_dir *watch_slot_of(struct base_watch *base_watch, int wd)
+/* [lock] */
+static struct watched_dir *find_watch(const struct base_watch *base_watch, int wd)
 {
-    size_t i = (size_t) wd & (base_watch->cap - 1);
+    struct hash_link *link = hash_table_first(&base_watch->watches, (uint64_t) wd);
 
-    while (base_watch->watches[i].wd && base_watch->watches[i].wd != wd)
-        i = (i + 1) & (base_watch->cap - 1);
-    return &base_watch->watches[i];
-}
-
-static void watch_table_grow(struct base_watch *base_watch)
-{
-    struct watched_dir *old = base_watch->watches;
-    size_t old_cap = base_watch->cap;
-
-    base_watch->cap = old_cap ? old_cap * 2 : 64;
-    base_watch->watches = xalloc(base_watch->cap * sizeof(*base_watch->watches));
-    for (size_t i = 0; i < old_cap; i++) {
-        if (old[i].wd)
-            *watch_slot_of(base_watch, old[i].wd) = old[i];
-    }
-    free(old);
+    return link ? hash_link_in(link, struct watched_dir, link) : NULL;
 }
 
 static void watch_table_add(struct base_watch *base_watch, int wd, uint64_t node, char *take_path)
 {
+    struct watched_dir *watch;
+
     autolock(&base_watch->lock);
-    if (base_watch->count * 2 >= base_watch->cap)
-        watch_table_grow(base_watch);
-    struct watched_dir *slot = watch_slot_of(base_watch, wd);
-    base_watch->count += !slot->wd;
-    free(slot->path);
-    *slot = (struct watched_dir){ wd, node, take_path };
+    watch = find_watch(base_watch, wd);
+    if (!watch) {
+        watch = xnew(struct watched_dir);
+        hash_table_add(&base_watch->watches, &watch->link, (uint64_t) wd);
+    }
+    free(watch->path);
+    watch->node = node;
+    watch->path = take_path;
 }
 
 static char *dup_hidden_path(struct fence *f, struct inode *dir)
@@ -251,31 +244,25 @@ static void on_changed(struct fence *f, struct inode *dir, const char *name, str
     inode_unref(f, child);
 }
 
-/* Returns a copy, with a path of its own. */
-static struct watched_dir dup_watch(struct base_watch *base_watch, int wd)
-{
-    struct watched_dir watch = { 0 };
-
-    autolock(&base_watch->lock);
-    if (base_watch->cap)
-        watch = *watch_slot_of(base_watch, wd);
-    if (watch.path)
-        watch.path = xdup(watch.path);
-    return watch;
-}
-
 static void on_watched(struct base_watch *base_watch, const struct inotify_event *event)
 {
     struct fence *f = base_watch->f;
-    struct watched_dir watch = dup_watch(base_watch, event->wd);
-    struct inode *dir = watch.node ? inode_ref_by_node(f, watch.node) : NULL;
     struct inval_batch batch = INVAL_BATCH_NONE;
+    autofree char *path = NULL;
+    struct inode *dir;
 
+    pthread_mutex_lock(&base_watch->lock);
+    const struct watched_dir *watch = find_watch(base_watch, event->wd);
+    uint64_t node = watch ? watch->node : 0;
+    if (watch && watch->path)
+        path = xdup(watch->path);
+    pthread_mutex_unlock(&base_watch->lock);
+    dir = node ? inode_ref_by_node(f, node) : NULL;
     pthread_rwlock_rdlock(&f->gate);
     if (dir && (event->mask & RENAMING))
         casefold_recheck(f, dir);
-    if (watch.path && !(dir && revalidate_is_shown(f, dir)))
-        revalidate_hidden(f, watch.path, &batch);
+    if (path && !(dir && revalidate_is_shown(f, dir)))
+        revalidate_hidden(f, path, &batch);
     else if (dir && event->len > 0 && (event->mask & RENAMING))
         revalidate_name(f, dir, event->name, &batch);
     else if (dir && event->len > 0)
@@ -283,7 +270,6 @@ static void on_watched(struct base_watch *base_watch, const struct inotify_event
     pthread_rwlock_unlock(&f->gate);
     inval_batch_send(f, &batch, false);
     inode_unref(f, dir);
-    free(watch.path);
 }
 
 static void read_events(struct base_watch *base_watch)

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/directory.h"
 #include "base/file.h"
+#include "base/hash_table.h"
 #include "base/mem.h"
 #include "base/path.h"
 #include "fence/attr.h"
@@ -26,6 +27,7 @@
  * Directories wait in a list, so neither stack nor descriptors grow with the depth.
  */
 struct hard_link {
+    struct hash_link link;
     dev_t dev;
     ino_t ino;
     struct inode *inode;
@@ -33,49 +35,29 @@ struct hard_link {
 
 struct loading {
     struct fence *f;
-    struct hard_link *links; /* owned; open addressing by ino */
-    size_t link_count, link_cap;
-    struct inode **todo; /* owned array; directories to be read, with a reference to each */
+    struct hash_table links; /* of owned struct hard_link */
+    struct inode **todo;     /* owned array; directories to be read, with a reference to each */
     size_t todo_count, todo_cap;
     int64_t bytes, names;
 };
 
-static struct hard_link *link_slot(struct loading *l, dev_t dev, ino_t ino)
-{
-    size_t i = (size_t) ino & (l->link_cap - 1);
-
-    while (l->links[i].inode && (l->links[i].dev != dev || l->links[i].ino != ino))
-        i = (i + 1) & (l->link_cap - 1);
-    return &l->links[i];
-}
-
-static void grow_links(struct loading *l)
-{
-    struct hard_link *old = l->links;
-    size_t old_cap = l->link_cap;
-
-    l->link_cap = old_cap ? old_cap * 2 : 64;
-    l->links = xalloc(l->link_cap * sizeof(*l->links));
-    for (size_t i = 0; i < old_cap; i++) {
-        if (old[i].inode)
-            *link_slot(l, old[i].dev, old[i].ino) = old[i];
-    }
-    free(old);
-}
-
 static struct inode *linked_inode(struct loading *l, const struct stat *st, uint64_t ino)
 {
-    if (l->link_count * 2 >= l->link_cap)
-        grow_links(l);
-    struct hard_link *slot = link_slot(l, st->st_dev, st->st_ino);
-    if (slot->inode)
-        return slot->inode;
-    struct inode *inode = inode_new(l->f, st->st_mode, ino, INODE_UP | INODE_LINKED);
-    inode->refs = 0;
-    *slot = (struct hard_link){ st->st_dev, st->st_ino, inode };
-    l->link_count++;
+    uint64_t hash = st->st_ino ^ st->st_dev * 0x9e3779b97f4a7c15ULL;
+    struct hard_link *hard;
+
+    for (struct hash_link *link = hash_table_first(&l->links, hash); link; link = hash_link_next(link)) {
+        hard = hash_link_in(link, struct hard_link, link);
+        if (hard->dev == st->st_dev && hard->ino == st->st_ino)
+            return hard->inode;
+    }
+    hard = xnew(struct hard_link);
+    *hard = (struct hard_link){ .dev = st->st_dev, .ino = st->st_ino };
+    hard->inode = inode_new(l->f, st->st_mode, ino, INODE_UP | INODE_LINKED);
+    hard->inode->refs = 0;
+    hash_table_add(&l->links, &hard->link, hash);
     l->bytes += (int64_t) quota_bytes_of(st);
-    return inode;
+    return hard->inode;
 }
 
 static struct entry *put_entry(struct loading *l, struct inode *dir, const char *name, unsigned flag)
@@ -86,7 +68,7 @@ static struct entry *put_entry(struct loading *l, struct inode *dir, const char 
     struct entry *e = entry_find(dir, name, len);
 
     if (!e)
-        e = entry_add(f, dir, name, len, ruleset_step(f->rules, at, name, len), inode_number_of(dir->ino, name, len));
+        e = entry_add(dir, name, len, ruleset_step(f->rules, at, name, len), inode_number_of(dir->ino, name, len));
     match_state_unref(at);
     e->flags |= (uint8_t) flag;
     l->names++;
@@ -96,15 +78,13 @@ static struct entry *put_entry(struct loading *l, struct inode *dir, const char 
 /* A file beside its own marker is left over from a crash: the marker wins, the file is removed. */
 static int sweep_leftovers(struct fence *f, struct inode *dir, int fd)
 {
-    for (uint32_t i = 0; i < dir->dir->bucket_count; i++) {
-        for (struct entry *e = dir->dir->buckets[i]; e; e = e->bucket_next) {
-            if ((e->flags & (ENTRY_UP | ENTRY_WHITEOUT)) != (ENTRY_UP | ENTRY_WHITEOUT))
-                continue;
-            if (renameat(fd, e->name, f->work_fd, "leftover") < 0)
-                return -errno;
-            file_remove_tree(f->work_fd, "leftover");
-            e->flags = ENTRY_WHITEOUT;
-        }
+    for (struct entry *e = entry_next(dir, NULL); e; e = entry_next(dir, e)) {
+        if ((e->flags & (ENTRY_UP | ENTRY_WHITEOUT)) != (ENTRY_UP | ENTRY_WHITEOUT))
+            continue;
+        if (renameat(fd, e->name, f->work_fd, "leftover") < 0)
+            return -errno;
+        file_remove_tree(f->work_fd, "leftover");
+        e->flags = ENTRY_WHITEOUT;
     }
     return 0;
 }
@@ -165,12 +145,10 @@ static int load_names(struct loading *l, struct inode *inode, int fd)
     cleanup_directory(&dir);
     if (r == 0)
         r = sweep_leftovers(l->f, inode, fd);
-    for (uint32_t i = 0; r == 0 && i < inode->dir->bucket_count; i++) {
-        for (struct entry *e = inode->dir->buckets[i]; e; e = e->bucket_next) {
-            struct stat st;
-            if ((e->flags & ENTRY_UP) && e->type == DT_DIR && fstatat(fd, e->name, &st, AT_SYMLINK_NOFOLLOW) == 0)
-                put_subdir(l, inode, e, &st);
-        }
+    for (struct entry *e = entry_next(inode, NULL); r == 0 && e; e = entry_next(inode, e)) {
+        struct stat st;
+        if ((e->flags & ENTRY_UP) && e->type == DT_DIR && fstatat(fd, e->name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+            put_subdir(l, inode, e, &st);
     }
     return r;
 }
@@ -222,12 +200,15 @@ int delta_load(struct fence *f, struct err *err)
     tree_lock(f);
     r = load_all(&l);
     /* A file that had several names and is now known by one only needs no special treatment. */
-    for (size_t i = 0; i < l.link_cap; i++) {
-        if (l.links[i].inode && l.links[i].inode->names && !l.links[i].inode->names->name_next)
-            inode_clear(l.links[i].inode, INODE_LINKED);
+    for (struct hash_link *link = hash_table_next(&l.links, NULL), *next; link; link = next) {
+        struct hard_link *hard = hash_link_in(link, struct hard_link, link);
+        next = hash_table_next(&l.links, link);
+        if (hard->inode->names && !hard->inode->names->name_next)
+            inode_clear(hard->inode, INODE_LINKED);
+        free(hard);
     }
     tree_unlock(f);
-    free(l.links);
+    hash_table_done(&l.links);
     quota_add(&f->quota, l.bytes, l.names);
     if (r == 0)
         r = ino_map_end_load(f);

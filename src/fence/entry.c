@@ -8,52 +8,29 @@
 
 struct entry *entry_find(const struct inode *inode, const char *name, size_t len)
 {
-    const struct dir *dir = inode->dir;
+    struct hash_link *link = NULL;
+    struct entry *e;
 
-    if (!dir->bucket_count)
-        return NULL;
-    uint32_t hash = (uint32_t) inode_hash(0, name, len);
-    struct entry *e = dir->buckets[hash & (dir->bucket_count - 1)];
-    while (e && (e->hash != hash || e->len != len || memcmp(e->name, name, len) != 0))
-        e = e->bucket_next;
-    return e;
-}
-
-static void grow_buckets(struct dir *dir)
-{
-    uint32_t count = dir->bucket_count ? dir->bucket_count * 2 : 4;
-    struct entry **buckets = xalloc(count * sizeof(*buckets));
-
-    for (uint32_t i = 0; i < dir->bucket_count; i++) {
-        for (struct entry *e = dir->buckets[i], *next; e; e = next) {
-            next = e->bucket_next;
-            e->bucket_next = buckets[e->hash & (count - 1)];
-            buckets[e->hash & (count - 1)] = e;
-        }
+    if (inode->dir->entries.count > 0)
+        link = hash_table_first(&inode->dir->entries, inode_hash(0, name, len));
+    for (; link; link = hash_link_next(link)) {
+        e = hash_link_in(link, struct entry, link);
+        if (e->len == len && memcmp(e->name, name, len) == 0)
+            return e;
     }
-    free(dir->buckets);
-    dir->buckets = buckets;
-    dir->bucket_count = count;
+    return NULL;
 }
 
-struct entry *entry_add(struct fence *f, struct inode *parent, const char *name, size_t len, struct match_state *take_match,
-                        uint64_t ino)
+struct entry *entry_add(struct inode *parent, const char *name, size_t len, struct match_state *take_match, uint64_t ino)
 {
-    struct dir *dir = parent->dir;
     struct entry *e = xalloc(sizeof(*e) + len + 1);
 
-    (void) f;
-    if (dir->entry_count >= dir->bucket_count)
-        grow_buckets(dir);
-    e->hash = (uint32_t) inode_hash(0, name, len);
     e->len = (uint8_t) len;
     memcpy(e->name, name, len);
     e->parent = parent;
     e->match = take_match;
     e->ino = ino;
-    e->bucket_next = dir->buckets[e->hash & (dir->bucket_count - 1)];
-    dir->buckets[e->hash & (dir->bucket_count - 1)] = e;
-    dir->entry_count++;
+    hash_table_add(&parent->dir->entries, &e->link, inode_hash(0, name, len));
     return e;
 }
 
@@ -61,12 +38,8 @@ struct entry *entry_add(struct fence *f, struct inode *parent, const char *name,
 static void entry_free(struct fence *f, struct entry *entry)
 {
     struct inode *parent = entry->parent;
-    struct entry **at = &parent->dir->buckets[entry->hash & (parent->dir->bucket_count - 1)];
 
-    while (*at != entry)
-        at = &(*at)->bucket_next;
-    *at = entry->bucket_next;
-    parent->dir->entry_count--;
+    hash_table_remove(&parent->dir->entries, &entry->link);
     match_state_unref(entry->match);
     free(entry);
     inode_release(f, parent);
@@ -160,7 +133,7 @@ void tree_revive(struct fence *f, struct inode *inode)
 /* The name is stored in the entry, so moving makes a new entry. The caller sets its match state. */
 void entry_move(struct fence *f, struct entry *entry, struct inode *dir, const char *name, size_t len, struct entry **ret_entry)
 {
-    struct entry *moved = entry_add(f, dir, name, len, match_state_ref(entry->match), entry->ino);
+    struct entry *moved = entry_add(dir, name, len, match_state_ref(entry->match), entry->ino);
     struct inode *inode = entry->inode;
 
     moved->flags = entry->flags & ENTRY_UP;

@@ -200,7 +200,7 @@ static int start_parts(struct fence *f, const struct fence_config *config, struc
     if (r < 0)
         return r;
     /* What is in it may be to hand over. */
-    atomic_store(&f->changes, f->root->dir->entry_count > 0);
+    atomic_store(&f->changes, f->root->dir->entries.count > 0);
     if (f->is_live)
         start_living(f);
     f->audit = audit_new(f);
@@ -395,7 +395,7 @@ void fence_stats(struct fence *f, struct fence_stats *ret_stats)
     stats.copied_up = atomic_load(&f->copied_up);
     stats.link_walks = hidden_links_walks(f);
     tree_lock(f);
-    stats.inodes = f->inode_count;
+    stats.inodes = f->nodes.count;
     tree_unlock(f);
     pthread_mutex_lock(&f->handles.lock);
     stats.handles = f->handles.count;

@@ -29,6 +29,7 @@
 
 #include "base/buf.h"
 #include "base/fault.h"
+#include "base/hash_table.h"
 #include "fence/fence.h"
 
 #define STRIPES 64
@@ -43,13 +44,12 @@ enum {
 };
 
 struct entry {
-    struct entry *bucket_next; /* guarded by fence.names, as are all fields */
+    struct hash_link link;     /* in dir.entries; guarded by fence.names, as are all fields */
     struct entry *name_next;   /* next name of the same inode */
     struct inode *parent;      /* borrowed: a directory lives as long as it has entries */
     struct inode *inode;       /* NULL while not loaded */
     struct match_state *match; /* owned reference */
     uint64_t ino;
-    uint32_t hash;
     uint8_t flags;
     uint8_t type; /* DT_*, 0: not known yet */
     uint8_t len;
@@ -74,6 +74,7 @@ enum {
 };
 
 struct inode {
+    struct hash_link by_node;    /* in fence.nodes; guarded by fence.names */
     uint64_t lookups;            /* the kernel's references; guarded by fence.names */
     uint32_t refs;               /* our references; likewise */
     uint32_t log_mark;           /* mark of the last change log line, so that a run of writes makes one line; likewise */
@@ -95,9 +96,7 @@ struct inode {
 
 /* What only directories have. */
 struct dir {
-    struct entry **buckets; /* owned; guarded by fence.names */
-    uint32_t bucket_count;  /* a power of two or 0 */
-    uint32_t entry_count;
+    struct hash_table entries;            /* by name; guarded by fence.names */
     uint64_t version;                     /* counts changes of the visible names; guarded by fence.names */
     struct dir_listing *listing;          /* owned reference to the last listing built; likewise */
     int64_t atime_ns, mtime_ns, ctime_ns; /* guarded by fence.names */
@@ -174,11 +173,9 @@ struct fence {
     struct inode *to_free; /* to be destroyed when fence.names is released; linked by next_to_free */
     struct inode **dead;   /* inodes without a name; `log_mark` is the index of each */
     size_t dead_count, dead_cap;
-    struct inode **nodes; /* by node id: open addressing */
-    size_t node_cap;
-    uint64_t inode_count;
-    uint64_t ino_counter; /* counter for new inode numbers; guarded by names */
-    uint64_t hash_secret; /* const; keeps processes inside from finding hash collisions */
+    struct hash_table nodes; /* all inodes with a node id, by that; guarded by names */
+    uint64_t ino_counter;    /* counter for new inode numbers; guarded by names */
+    uint64_t hash_secret;    /* const; keeps processes inside from finding hash collisions */
     _Atomic uint64_t temp_counter;
 
     struct handles handles;

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/hash_table.h"
 #include "base/mem.h"
 #include "fence/inode.h"
 #include "fence/notify.h"
@@ -15,8 +16,9 @@
 /* A file with several names, as the walk found it. Files that are not hidden are recorded too: one that is not among them, or
  * has another ctime, got a name since. */
 struct linked_file {
+    struct hash_link link;
     dev_t dev;
-    ino_t ino; /* 0: free */
+    ino_t ino;
     int64_t changed_ns;
     bool is_hidden;
 };
@@ -25,14 +27,22 @@ struct hidden_links {
     struct fence *fence; /* borrowed */
     pthread_mutex_t lock;
     bool is_collected;
-    struct linked_file *files; /* owned; open addressing */
-    size_t cap;
+    struct hash_table files; /* of owned struct linked_file */
     _Atomic bool any_hidden;
     _Atomic uint64_t walks;
     bool is_notifying, notifies_again; /* the thread runs; it must run again */
     bool has_notifier;                 /* it was started and not joined; guarded by lock */
     pthread_t notifier;
 };
+
+static void linked_files_done(struct hash_table *files)
+{
+    for (struct hash_link *link = hash_table_next(files, NULL), *next; link; link = next) {
+        next = hash_table_next(files, link);
+        free(hash_link_in(link, struct linked_file, link));
+    }
+    hash_table_done(files);
+}
 
 struct hidden_links *hidden_links_new(struct fence *f)
 {
@@ -50,7 +60,7 @@ void hidden_links_free(struct hidden_links *links)
     if (links->has_notifier)
         pthread_join(links->notifier, NULL);
     pthread_mutex_destroy(&links->lock);
-    free(links->files);
+    linked_files_done(&links->files);
     free(links);
 }
 
@@ -65,21 +75,22 @@ static int64_t changed_ns_of(const struct stat *st)
     return (int64_t) st->st_ctim.tv_sec * CLOCK_NS_PER_SEC + st->st_ctim.tv_nsec;
 }
 
-static struct linked_file *linked_slot(struct linked_file *files, size_t cap, dev_t dev, ino_t ino)
+static uint64_t hash_of_file(dev_t dev, ino_t ino)
 {
-    size_t i = (size_t) ((ino ^ dev * 0x9e3779b97f4a7c15ULL) & (cap - 1));
-
-    while (files[i].ino && (files[i].dev != dev || files[i].ino != ino))
-        i = (i + 1) & (cap - 1);
-    return &files[i];
+    return ino ^ dev * 0x9e3779b97f4a7c15ULL;
 }
 
-/* [links->lock] Returns NULL if the walk did not find it. */
-static const struct linked_file *linked_find(const struct hidden_links *links, dev_t dev, ino_t ino)
+/* Returns NULL if the walk did not find it. */
+static struct linked_file *linked_files_find(const struct hash_table *files, dev_t dev, ino_t ino)
 {
-    const struct linked_file *file = links->cap ? linked_slot(links->files, links->cap, dev, ino) : NULL;
+    struct hash_link *link = hash_table_first(files, hash_of_file(dev, ino));
 
-    return file && file->ino ? file : NULL;
+    for (; link; link = hash_link_next(link)) {
+        struct linked_file *file = hash_link_in(link, struct linked_file, link);
+        if (file->dev == dev && file->ino == ino)
+            return file;
+    }
+    return NULL;
 }
 
 /* ---- notifying the kernel ---- */
@@ -152,34 +163,22 @@ static void hidden_links_start_notifying(struct hidden_links *links)
 struct link_collection {
     struct fence *f;
     struct match_state *matches[FILE_WALK_DEPTH_MAX + 2]; /* owned; by depth, [0] is the root */
-    struct linked_file *files;                            /* owned */
-    size_t cap, count;
+    struct hash_table files;                              /* of owned struct linked_file */
     bool any_hidden;
 };
 
+/* The first stat counts: a name that comes during the walk changes the ctime, which causes another walk. */
 static void link_collection_add(struct link_collection *c, const struct stat *st, bool is_hidden)
 {
-    struct linked_file *slot;
+    struct linked_file *file = linked_files_find(&c->files, st->st_dev, st->st_ino);
 
-    if (c->count * 2 >= c->cap) {
-        size_t cap = c->cap ? c->cap * 2 : 64;
-        struct linked_file *files = xalloc(cap * sizeof(*files));
-        for (size_t i = 0; i < c->cap; i++) {
-            if (c->files[i].ino)
-                *linked_slot(files, cap, c->files[i].dev, c->files[i].ino) = c->files[i];
-        }
-        free(c->files);
-        c->files = files;
-        c->cap = cap;
+    if (!file) {
+        file = xnew(struct linked_file);
+        *file = (struct linked_file){ .dev = st->st_dev, .ino = st->st_ino, .changed_ns = changed_ns_of(st) };
+        hash_table_add(&c->files, &file->link, hash_of_file(st->st_dev, st->st_ino));
     }
-    slot = linked_slot(c->files, c->cap, st->st_dev, st->st_ino);
-    c->count += !slot->ino;
+    file->is_hidden |= is_hidden;
     c->any_hidden |= is_hidden;
-    /* The first stat counts: a name that comes during the walk changes the ctime, which causes another walk. */
-    if (slot->ino)
-        slot->is_hidden |= is_hidden;
-    else
-        *slot = (struct linked_file){ st->st_dev, st->st_ino, changed_ns_of(st), is_hidden };
 }
 
 /* A directory that we may not read shows nothing through us. */
@@ -208,12 +207,11 @@ static int hidden_links_collect(struct hidden_links *links)
     for (size_t i = 0; i < ARRAY_LEN(c.matches); i++)
         match_state_unref(c.matches[i]);
     if (r < 0) {
-        free(c.files);
+        linked_files_done(&c.files);
         return r;
     }
-    free(links->files);
+    linked_files_done(&links->files);
     links->files = c.files;
-    links->cap = c.cap;
     atomic_store(&links->any_hidden, c.any_hidden);
     links->is_collected = true;
     if (c.any_hidden && links->fence->session)
@@ -232,10 +230,10 @@ int hidden_link_check(struct fence *f, const struct stat *st)
     if (!S_ISREG(st->st_mode) || st->st_nlink < 2)
         return 0;
     autolock(&links->lock);
-    file = links->is_collected ? linked_find(links, st->st_dev, st->st_ino) : NULL;
+    file = links->is_collected ? linked_files_find(&links->files, st->st_dev, st->st_ino) : NULL;
     if (!file || file->changed_ns != changed_ns_of(st)) {
         r = hidden_links_collect(links);
-        file = linked_find(links, st->st_dev, st->st_ino);
+        file = linked_files_find(&links->files, st->st_dev, st->st_ino);
     }
     return r < 0 ? r : file && file->is_hidden ? -ENOENT : 0;
 }
@@ -256,6 +254,6 @@ bool hidden_link_is_known(struct fence *f, dev_t dev, ino_t ino)
     const struct linked_file *file;
 
     autolock(&links->lock);
-    file = linked_find(links, dev, ino);
+    file = linked_files_find(&links->files, dev, ino);
     return file && file->is_hidden;
 }

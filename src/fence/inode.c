@@ -112,7 +112,7 @@ static void inode_destroy(struct fence *f, struct inode *inode)
     unwatched_remove(f, inode);
     if (inode->dir) {
         dir_listing_unref(inode->dir->listing);
-        free(inode->dir->buckets);
+        hash_table_done(&inode->dir->entries);
         free(inode->dir);
     }
     free(inode);
@@ -169,20 +169,17 @@ void inode_ref(struct inode *inode)
     inode->refs++;
 }
 
-static size_t node_slot(const struct fence *f, uint64_t node)
+/* The secret keeps processes inside from choosing names whose node ids are in one bucket. Different ids have different hashes. */
+static uint64_t hash_of_node(const struct fence *f, uint64_t node)
 {
-    return inode_hash_mix(node) & (f->node_cap - 1);
+    return inode_hash_mix(node ^ f->hash_secret);
 }
 
 static struct inode *find_node(const struct fence *f, uint64_t node)
 {
-    if (!f->node_cap)
-        return NULL;
-    for (size_t i = node_slot(f, node); f->nodes[i]; i = (i + 1) & (f->node_cap - 1)) {
-        if (f->nodes[i]->node == node)
-            return f->nodes[i];
-    }
-    return NULL;
+    struct hash_link *link = hash_table_first(&f->nodes, hash_of_node(f, node));
+
+    return link ? hash_link_in(link, struct inode, by_node) : NULL;
 }
 
 struct inode *inode_by_node(struct fence *f, uint64_t node)
@@ -202,58 +199,18 @@ struct inode *inode_ref_by_node(struct fence *f, uint64_t node)
     return inode;
 }
 
-static void put_node(struct fence *f, struct inode *inode)
-{
-    size_t i = node_slot(f, inode->node);
-
-    while (f->nodes[i])
-        i = (i + 1) & (f->node_cap - 1);
-    f->nodes[i] = inode;
-}
-
 static void add_node(struct fence *f, struct inode *inode)
 {
-    if ((f->inode_count + 1) * 2 > f->node_cap) {
-        struct inode **old = f->nodes;
-        size_t old_cap = f->node_cap;
-        f->node_cap = old_cap ? old_cap * 2 : 64;
-        f->nodes = xalloc(f->node_cap * sizeof(*f->nodes));
-        for (size_t i = 0; i < old_cap; i++) {
-            if (old[i])
-                put_node(f, old[i]);
-        }
-        free(old);
-    }
     for (inode->node = inode->ino; find_node(f, inode->node); inode->node++)
         continue;
-    put_node(f, inode);
-    f->inode_count++;
-}
-
-/* Closes the gap, so that no search ends early: later inodes move up unless they are nearer to their own slot where they
- * are. */
-static void remove_node(struct fence *f, const struct inode *inode)
-{
-    size_t mask = f->node_cap - 1, gap = node_slot(f, inode->node);
-
-    while (f->nodes[gap] != inode)
-        gap = (gap + 1) & mask;
-    for (size_t i = (gap + 1) & mask; f->nodes[i]; i = (i + 1) & mask) {
-        size_t home = node_slot(f, f->nodes[i]->node);
-        if (((i - home) & mask) >= ((i - gap) & mask)) {
-            f->nodes[gap] = f->nodes[i];
-            gap = i;
-        }
-    }
-    f->nodes[gap] = NULL;
-    f->inode_count--;
+    hash_table_add(&f->nodes, &inode->by_node, hash_of_node(f, inode->node));
 }
 
 void inode_release_node(struct fence *f, struct inode *inode)
 {
     if (inode->lookups > 0 || inode_has(inode, INODE_NO_NODE))
         return;
-    remove_node(f, inode);
+    hash_table_remove(&f->nodes, &inode->by_node);
     inode_set(inode, INODE_NO_NODE);
 }
 
@@ -284,7 +241,7 @@ void inode_release(struct fence *f, struct inode *inode)
     while (inode && inode->lookups == 0 && inode->refs == 0 && !inode_has(inode, INODE_FREED | INODE_LINKED)) {
         struct inode *parent = NULL;
 
-        if (inode->dir && (inode->dir->entry_count > 0 || keeps_ctime(inode)))
+        if (inode->dir && (inode->dir->entries.count > 0 || keeps_ctime(inode)))
             return;
         if (inode_has(inode, INODE_DEAD)) {
             inode_remove_dead(f, inode);
@@ -303,7 +260,7 @@ void inode_release(struct fence *f, struct inode *inode)
         }
         inode_set(inode, INODE_FREED);
         if (!inode_has(inode, INODE_NO_NODE))
-            remove_node(f, inode);
+            hash_table_remove(&f->nodes, &inode->by_node);
         inode->next_to_free = f->to_free;
         f->to_free = inode;
         inode = parent;
@@ -420,25 +377,21 @@ void inode_location_done(struct fence *f, struct inode_location *where)
 /* DEPTH_MAX bounds the recursion. */
 void tree_each_below(struct fence *f, struct inode *top, entry_fn fn, void *cookie)
 {
-    for (uint32_t i = 0; i < top->dir->bucket_count; i++) {
-        for (struct entry *e = top->dir->buckets[i]; e; e = e->bucket_next) {
-            fn(f, e, cookie);
-            if (e->inode && e->inode->dir)
-                tree_each_below(f, e->inode, fn, cookie);
-        }
+    for (struct entry *e = entry_next(top, NULL); e; e = entry_next(top, e)) {
+        fn(f, e, cookie);
+        if (e->inode && e->inode->dir)
+            tree_each_below(f, e->inode, fn, cookie);
     }
 }
 
 void tree_purge_below(struct fence *f, struct inode *dir)
 {
     inode_ref(dir);
-    for (uint32_t i = 0; i < dir->dir->bucket_count; i++) {
-        for (struct entry *e = dir->dir->buckets[i], *next; e; e = next) {
-            next = e->bucket_next;
-            e->flags = 0;
-            tree_detach(f, e);
-            entry_free_unused(f, e);
-        }
+    for (struct entry *e = entry_next(dir, NULL), *next; e; e = next) {
+        next = entry_next(dir, e);
+        e->flags = 0;
+        tree_detach(f, e);
+        entry_free_unused(f, e);
     }
     inode_unref_locked(f, dir);
 }
@@ -461,28 +414,22 @@ void tree_detach(struct fence *f, struct entry *e)
 
 static void tree_free_below(struct fence *f, struct inode *inode)
 {
-    struct dir *dir = inode->dir;
-
-    for (uint32_t i = 0; dir && i < dir->bucket_count; i++) {
-        for (struct entry *e = dir->buckets[i], *next; e; e = next) {
-            struct inode *child = e->inode;
-            next = e->bucket_next;
-            if (child && child->names == e && !e->name_next) {
-                tree_free_below(f, child);
-                inode_destroy(f, child);
-            } else if (child) {
-                /* One of several names: the last of them frees the inode. */
-                struct entry **at = &child->names;
-                while (*at != e)
-                    at = &(*at)->name_next;
-                *at = e->name_next;
-            }
-            match_state_unref(e->match);
-            free(e);
+    for (struct entry *e = inode->dir ? entry_next(inode, NULL) : NULL, *next; e; e = next) {
+        struct inode *child = e->inode;
+        next = entry_next(inode, e);
+        if (child && child->names == e && !e->name_next) {
+            tree_free_below(f, child);
+            inode_destroy(f, child);
+        } else if (child) {
+            /* One of several names: the last of them frees the inode. */
+            struct entry **at = &child->names;
+            while (*at != e)
+                at = &(*at)->name_next;
+            *at = e->name_next;
         }
+        match_state_unref(e->match);
+        free(e);
     }
-    if (dir)
-        dir->entry_count = 0;
 }
 
 /* Frees everything, referenced or not: no request is under way any more. */
@@ -495,7 +442,7 @@ void tree_done(struct fence *f)
         inode_destroy(f, f->dead[i]);
     }
     free(f->dead);
-    free(f->nodes);
+    hash_table_done(&f->nodes);
     tree_free_below(f, f->root);
     inode_destroy(f, f->root);
     f->root = NULL;

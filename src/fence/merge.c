@@ -143,13 +143,11 @@ static int each_in_delta(struct fence *f, struct inode *dir, merge_fn fn, void *
     int r = 0;
 
     tree_lock(f);
-    for (uint32_t i = 0; i < dir->dir->bucket_count; i++) {
-        for (const struct entry *e = dir->dir->buckets[i]; e; e = e->bucket_next) {
-            if ((e->flags & (ENTRY_UP | ENTRY_WHITEOUT)) != ENTRY_UP)
-                continue;
-            buf_add_char(&names, (char) e->type);
-            buf_add(&names, e->name, (size_t) e->len + 1);
-        }
+    for (const struct entry *e = entry_next(dir, NULL); e; e = entry_next(dir, e)) {
+        if ((e->flags & (ENTRY_UP | ENTRY_WHITEOUT)) != ENTRY_UP)
+            continue;
+        buf_add_char(&names, (char) e->type);
+        buf_add(&names, e->name, (size_t) e->len + 1);
     }
     tree_unlock(f);
     for (size_t at = 0; r == 0 && at < names.len;) {

@@ -143,7 +143,7 @@ static struct inode *creation_enter(struct fence *f, const struct creation *b, s
     tree_lock(f);
     struct entry *e = entry_find(dir, b->name, len);
     if (!e)
-        e = entry_add(f, dir, b->name, len, match_state_ref(b->match), 0);
+        e = entry_add(dir, b->name, len, match_state_ref(b->match), 0);
     /* An inode of the base under this name was not noticed. */
     tree_detach(f, e);
     e->flags = ENTRY_UP;

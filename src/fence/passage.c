@@ -12,15 +12,14 @@
  * negative answers are forgotten, and all of them when a passage itself is replaced (base_watch.c).
  */
 struct passage_answer {
-    uint64_t ino; /* 0: free */
+    struct hash_link link; /* the hash is the inode number */
     bool shown;
 };
 
 struct passages {
     pthread_mutex_t lock;
-    uint64_t forgotten;             /* counts when answers were forgotten: a search that began before is not cached after it */
-    struct passage_answer *answers; /* owned; open addressing */
-    size_t cap, count;
+    uint64_t forgotten;        /* counts when answers were forgotten: a search that began before is not cached after it */
+    struct hash_table answers; /* of owned struct passage_answer */
 };
 
 struct passages *passages_new(void)
@@ -31,67 +30,64 @@ struct passages *passages_new(void)
     return p;
 }
 
+static void passages_clear(struct passages *p, bool keeps_shown)
+{
+    for (struct hash_link *link = hash_table_next(&p->answers, NULL), *next; link; link = next) {
+        struct passage_answer *answer = hash_link_in(link, struct passage_answer, link);
+
+        next = hash_table_next(&p->answers, link);
+        if (keeps_shown && answer->shown)
+            continue;
+        hash_table_remove(&p->answers, link);
+        free(answer);
+    }
+}
+
 void passages_free(struct passages *p)
 {
     if (!p)
         return;
+    passages_clear(p, false);
+    hash_table_done(&p->answers);
     pthread_mutex_destroy(&p->lock);
-    free(p->answers);
     free(p);
 }
 
-static struct passage_answer *slot_of(struct passages *p, uint64_t ino)
+static struct passage_answer *passages_find(const struct passages *p, uint64_t ino)
 {
-    size_t i = ino & (p->cap - 1);
+    struct hash_link *link = hash_table_first(&p->answers, ino);
 
-    while (p->answers[i].ino && p->answers[i].ino != ino)
-        i = (i + 1) & (p->cap - 1);
-    return &p->answers[i];
-}
-
-static void passages_put(struct passages *p, uint64_t ino, bool shown)
-{
-    if (p->count * 2 >= p->cap) {
-        struct passages old = *p;
-        p->cap = old.cap ? old.cap * 2 : 16;
-        p->answers = xalloc(p->cap * sizeof(*p->answers));
-        for (size_t i = 0; i < old.cap; i++) {
-            if (old.answers[i].ino)
-                *slot_of(p, old.answers[i].ino) = old.answers[i];
-        }
-        free(old.answers);
-    }
-    struct passage_answer *slot = slot_of(p, ino);
-    p->count += !slot->ino;
-    *slot = (struct passage_answer){ ino, slot->shown || shown };
-}
-
-static bool passages_find(struct passages *p, uint64_t ino, bool *ret_shown, uint64_t *ret_forgotten)
-{
-    autolock(&p->lock);
-    struct passage_answer *slot = p->cap ? slot_of(p, ino) : NULL;
-
-    *ret_forgotten = p->forgotten;
-    if (!slot || !slot->ino)
-        return false;
-    *ret_shown = slot->shown;
-    return true;
+    return link ? hash_link_in(link, struct passage_answer, link) : NULL;
 }
 
 bool passage_shows(struct fence *f, struct inode *dir)
 {
-    uint64_t forgotten;
+    struct passages *p = f->passages;
+    struct passage_answer *answer;
     bool shown = false;
 
     if (inode_has(dir, INODE_PASSAGE))
         return true;
-    if (!passages_find(f->passages, dir->ino, &shown, &forgotten)) {
+    pthread_mutex_lock(&p->lock);
+    uint64_t forgotten = p->forgotten;
+    answer = passages_find(p, dir->ino);
+    bool is_known = answer;
+    if (is_known)
+        shown = answer->shown;
+    pthread_mutex_unlock(&p->lock);
+    if (!is_known) {
         shown = merge_shows_any(f, dir);
-        pthread_mutex_lock(&f->passages->lock);
+        pthread_mutex_lock(&p->lock);
         /* A directory that lost its name during the search appears empty; what has the name now may well lead somewhere. */
-        if (f->passages->forgotten == forgotten && (shown || !inode_has(dir, INODE_DEAD)))
-            passages_put(f->passages, dir->ino, shown);
-        pthread_mutex_unlock(&f->passages->lock);
+        if (p->forgotten == forgotten && (shown || !inode_has(dir, INODE_DEAD))) {
+            answer = passages_find(p, dir->ino);
+            if (!answer) {
+                answer = xnew(struct passage_answer);
+                hash_table_add(&p->answers, &answer->link, dir->ino);
+            }
+            answer->shown |= shown;
+        }
+        pthread_mutex_unlock(&p->lock);
     }
     if (shown)
         inode_set(dir, INODE_PASSAGE);
@@ -100,33 +96,22 @@ bool passage_shows(struct fence *f, struct inode *dir)
 
 bool passage_was_shown(struct fence *f, uint64_t ino)
 {
-    uint64_t forgotten;
-    bool shown = false;
+    autolock(&f->passages->lock);
+    const struct passage_answer *answer = passages_find(f->passages, ino);
 
-    return passages_find(f->passages, ino, &shown, &forgotten) && shown;
+    return answer && answer->shown;
 }
 
 void passages_forget_absent(struct fence *f)
 {
-    struct passages *p = f->passages;
-
-    autolock(&p->lock);
-    p->forgotten++;
-    struct passages old = *p;
-    p->answers = NULL;
-    p->cap = p->count = 0;
-    for (size_t i = 0; i < old.cap; i++) {
-        if (old.answers[i].ino && old.answers[i].shown)
-            passages_put(p, old.answers[i].ino, true);
-    }
-    free(old.answers);
+    autolock(&f->passages->lock);
+    f->passages->forgotten++;
+    passages_clear(f->passages, true);
 }
 
 void passages_forget(struct fence *f)
 {
     autolock(&f->passages->lock);
     f->passages->forgotten++;
-    free(f->passages->answers);
-    f->passages->answers = NULL;
-    f->passages->cap = f->passages->count = 0;
+    passages_clear(f->passages, false);
 }

@@ -6,6 +6,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/hash_table.h"
 #include "base/mem.h"
 #include "fence/handle.h"
 #include "fence/inode.h"
@@ -22,7 +23,7 @@ struct backing_map {
 
 /* An open inode. */
 struct opened_inode {
-    uint64_t node; /* 0: free slot */
+    struct hash_link link; /* the hash is its node id */
     uint32_t count;
     int backing_id; /* 0: through our page cache */
 };
@@ -30,8 +31,7 @@ struct opened_inode {
 struct passthrough {
     int device; /* borrowed from the session */
     pthread_mutex_t lock;
-    struct opened_inode *items; /* owned; guarded by lock; open addressing */
-    size_t count, cap;
+    struct hash_table opened; /* of owned struct opened_inode; guarded by lock */
 };
 
 static int backing_open(int device, int fd)
@@ -69,56 +69,20 @@ void passthrough_free(struct passthrough *p)
 {
     if (!p)
         return;
+    for (struct hash_link *link = hash_table_next(&p->opened, NULL), *next; link; link = next) {
+        next = hash_table_next(&p->opened, link);
+        free(hash_link_in(link, struct opened_inode, link));
+    }
+    hash_table_done(&p->opened);
     pthread_mutex_destroy(&p->lock);
-    free(p->items);
     free(p);
 }
 
-static size_t home_of(const struct passthrough *p, uint64_t node)
+static struct opened_inode *opened_find(const struct passthrough *p, uint64_t node)
 {
-    return (node * 0x9e3779b97f4a7c15ULL >> 32) & (p->cap - 1);
-}
+    struct hash_link *link = hash_table_first(&p->opened, node);
 
-static struct opened_inode *slot_of(struct passthrough *p, uint64_t node)
-{
-    size_t i = home_of(p, node);
-
-    while (p->items[i].node && p->items[i].node != node)
-        i = (i + 1) & (p->cap - 1);
-    return &p->items[i];
-}
-
-static struct opened_inode *opened_add(struct passthrough *p, uint64_t node, int backing_id)
-{
-    if (p->count * 2 >= p->cap) {
-        struct passthrough old = *p;
-        p->cap = old.cap ? old.cap * 2 : 16;
-        p->items = xalloc(p->cap * sizeof(*p->items));
-        for (size_t i = 0; i < old.cap; i++) {
-            if (old.items[i].node)
-                *slot_of(p, old.items[i].node) = old.items[i];
-        }
-        free(old.items);
-    }
-    struct opened_inode *o = slot_of(p, node);
-    p->count++;
-    *o = (struct opened_inode){ .node = node, .backing_id = backing_id };
-    return o;
-}
-
-static void opened_remove(struct passthrough *p, struct opened_inode *o)
-{
-    size_t mask = p->cap - 1, gap = (size_t) (o - p->items);
-
-    for (size_t i = (gap + 1) & mask; p->items[i].node; i = (i + 1) & mask) {
-        size_t home = home_of(p, p->items[i].node);
-        if (((i - home) & mask) >= ((i - gap) & mask)) {
-            p->items[gap] = p->items[i];
-            gap = i;
-        }
-    }
-    p->items[gap] = (struct opened_inode){ 0 };
-    p->count--;
+    return link ? hash_link_in(link, struct opened_inode, link) : NULL;
 }
 
 /* Files that may be written stay with us: their writes would bypass the quota and the change log. */
@@ -150,13 +114,15 @@ int passthrough_open(struct fence *f, struct inode *inode, bool for_writing)
     int id = 0;
 
     autolock(&p->lock);
-    o = p->cap ? slot_of(p, inode->node) : NULL;
-    if (!o || !o->node) {
+    o = opened_find(p, inode->node);
+    if (!o) {
         if (is_eligible(inode))
             id = open_backing(f, inode);
         if (id < 0)
             return id;
-        o = opened_add(p, inode->node, id);
+        o = xnew(struct opened_inode);
+        o->backing_id = id;
+        hash_table_add(&p->opened, &o->link, inode->node);
     } else if (o->backing_id && for_writing) {
         /* It was opened for reading under rules that have changed since, and can be opened again when those are closed. */
         return -ETXTBSY;
@@ -170,9 +136,10 @@ void passthrough_release(struct fence *f, struct inode *inode)
     struct passthrough *p = f->passthrough;
 
     autolock(&p->lock);
-    struct opened_inode *o = p->cap ? slot_of(p, inode->node) : NULL;
-    if (!o || !o->node || --o->count > 0)
+    struct opened_inode *o = opened_find(p, inode->node);
+    if (!o || --o->count > 0)
         return;
     backing_close(p->device, o->backing_id);
-    opened_remove(p, o);
+    hash_table_remove(&p->opened, &o->link);
+    free(o);
 }

@@ -111,7 +111,7 @@ static struct inode *load_inode(struct fence *f, struct inode *dir, const char *
     tree_lock(f);
     e = entry_find(dir, name, len);
     if (!e) {
-        e = entry_add(f, dir, name, len, match_state_ref(match), ino);
+        e = entry_add(dir, name, len, match_state_ref(match), ino);
         e->type = (uint8_t) IFTODT(st->st_mode);
     }
     if (e->inode) {

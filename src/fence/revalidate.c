@@ -314,12 +314,10 @@ static void revalidate_below(struct fence *f, struct inode *dir, struct inval_ba
         return;
     casefold_recheck(f, dir);
     tree_lock(f);
-    for (uint32_t i = 0; i < dir->dir->bucket_count; i++) {
-        for (const struct entry *e = dir->dir->buckets[i]; e; e = e->bucket_next) {
-            if (e->inode && (e->flags == 0 || e->inode->dir))
-                buf_add(&names, e->name, (size_t) e->len + 1);
-            shows_base |= e->inode && e->flags == 0;
-        }
+    for (const struct entry *e = entry_next(dir, NULL); e; e = entry_next(dir, e)) {
+        if (e->inode && (e->flags == 0 || e->inode->dir))
+            buf_add(&names, e->name, (size_t) e->len + 1);
+        shows_base |= e->inode && e->flags == 0;
     }
     tree_unlock(f);
     if (shows_base)

@@ -53,11 +53,9 @@ static void add_below(struct revert_items *items, struct inode *dir, const struc
     inode_ref(dir);
     if (e->inode)
         inode_ref(e->inode);
-    for (uint32_t i = 0; is_dir && sub && i < sub->dir->bucket_count; i++) {
-        for (const struct entry *in = sub->dir->buckets[i]; in; in = in->bucket_next) {
-            if (in->flags)
-                add_below(items, sub, in, path);
-        }
+    for (const struct entry *in = is_dir && sub ? entry_next(sub, NULL) : NULL; in; in = entry_next(sub, in)) {
+        if (in->flags)
+            add_below(items, sub, in, path);
     }
 }
 
@@ -270,7 +268,7 @@ static void load_markers(struct fence *f, struct inode *dir, int fd)
         tree_lock(f);
         struct entry *e = entry_find(dir, name, len);
         if (!e)
-            e = entry_add(f, dir, name, len, match_state_ref(match), inode_number_of(dir->ino, name, len));
+            e = entry_add(dir, name, len, match_state_ref(match), inode_number_of(dir->ino, name, len));
         bool is_new = !(e->flags & ENTRY_WHITEOUT);
         e->flags |= ENTRY_WHITEOUT;
         tree_unlock(f);
@@ -295,7 +293,7 @@ static struct inode *update_opened(struct fence *f, struct inode *dir, const cha
     tree_lock(f);
     struct entry *e = entry_find(dir, name, strlen(name));
     if (!e)
-        e = entry_add(f, dir, name, strlen(name), match_state_ref(match), inode_number_of(dir->ino, name, strlen(name)));
+        e = entry_add(dir, name, strlen(name), match_state_ref(match), inode_number_of(dir->ino, name, strlen(name)));
     was_up = e->flags & ENTRY_UP;
     quota_add(&f->quota, 0, e->flags ? 0 : 1);
     e->flags = ENTRY_UP;

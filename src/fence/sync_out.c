@@ -122,14 +122,10 @@ static void count_outcomes(const struct sync_out_list *list, struct sync_out_res
 /* Returns true if the delta holds nothing any more. */
 static bool is_empty(struct fence *f)
 {
-    const struct dir *dir = f->root->dir;
-
     autolock(&f->names);
-    for (uint32_t i = 0; i < dir->bucket_count; i++) {
-        for (const struct entry *e = dir->buckets[i]; e; e = e->bucket_next) {
-            if (e->flags)
-                return false;
-        }
+    for (const struct entry *e = entry_next(f->root, NULL); e; e = entry_next(f->root, e)) {
+        if (e->flags)
+            return false;
     }
     return true;
 }

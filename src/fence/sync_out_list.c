@@ -186,16 +186,14 @@ static int cmp_scan_entry(const void *a, const void *b)
 static void read_entries(struct fence *f, struct inode *dir, struct scan_entries *list)
 {
     tree_lock(f);
-    for (uint32_t i = 0; i < dir->dir->bucket_count; i++) {
-        for (struct entry *e = dir->dir->buckets[i]; e; e = e->bucket_next) {
-            if (!e->flags)
-                continue;
-            vec_room(&list->items, &list->cap, list->count);
-            list->items[list->count++] =
-                (struct scan_entry){ xdup(e->name), e->flags, e->type, match_state_ref(e->match), e->inode };
-            if (e->inode)
-                inode_ref(e->inode);
-        }
+    for (struct entry *e = entry_next(dir, NULL); e; e = entry_next(dir, e)) {
+        if (!e->flags)
+            continue;
+        vec_room(&list->items, &list->cap, list->count);
+        list->items[list->count++] =
+            (struct scan_entry){ xdup(e->name), e->flags, e->type, match_state_ref(e->match), e->inode };
+        if (e->inode)
+            inode_ref(e->inode);
     }
     tree_unlock(f);
     if (list->count > 0)

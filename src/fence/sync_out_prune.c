@@ -385,7 +385,7 @@ static void prune_hide_name(struct fence *f, const struct sync_out_item *item)
     tree_lock(f);
     struct entry *e = entry_find(item->dir, item->name, len);
     if (!e)
-        e = entry_add(f, item->dir, item->name, len, ruleset_step(f->rules, at, item->name, len),
+        e = entry_add(item->dir, item->name, len, ruleset_step(f->rules, at, item->name, len),
                       inode_number_of(item->dir->ino, item->name, len));
     e->flags |= ENTRY_WHITEOUT;
     tree_unlock(f);

@@ -303,11 +303,9 @@ void unwatched_check_all(struct fence *f, struct inode *dir)
     autodone(buf) struct buf names = BUF_EMPTY;
 
     tree_lock(f);
-    for (uint32_t i = 0; i < dir->dir->bucket_count; i++) {
-        for (const struct entry *e = dir->dir->buckets[i]; e; e = e->bucket_next) {
-            if (e->inode)
-                buf_add(&names, e->name, (size_t) e->len + 1);
-        }
+    for (const struct entry *e = entry_next(dir, NULL); e; e = entry_next(dir, e)) {
+        if (e->inode)
+            buf_add(&names, e->name, (size_t) e->len + 1);
     }
     tree_unlock(f);
     for (size_t at = 0; at < names.len; at += strlen(names.data + at) + 1) {

@@ -63,14 +63,14 @@ static void forgotten_inodes_leave_memory(void **state)
     put_dir(&x, "base/d/e");
     put_file(&x, "base/d/e/f", "");
     fixture_open(&x, all, 0);
-    uint64_t before = x.fence->inode_count;
+    uint64_t before = x.fence->nodes.count;
     struct inode *d = walk(&x, "d", NULL), *e = walk(&x, "d/e", NULL), *f = walk(&x, "d/e/f", NULL);
-    assert_int_equal(x.fence->inode_count, before + 3);
+    assert_int_equal(x.fence->nodes.count, before + 3);
     inode_forget(x.fence, d, 3);
     inode_forget(x.fence, e, 2);
-    assert_int_equal(x.fence->inode_count, before + 3);
+    assert_int_equal(x.fence->nodes.count, before + 3);
     inode_forget(x.fence, f, 1);
-    assert_int_equal(x.fence->inode_count, before);
+    assert_int_equal(x.fence->nodes.count, before);
     fixture_done(&x);
 }
 
@@ -91,7 +91,7 @@ static void the_ctime_of_a_directory_stays_when_it_is_forgotten(void **state)
     fixture_init(&x);
     put_dir(&x, "base/d");
     fixture_open(&x, all, 0);
-    uint64_t count = x.fence->inode_count;
+    uint64_t count = x.fence->nodes.count;
     struct inode *d = walk(&x, "d", &before);
     set_mode_of(&x, d, 0700);
     walk(&x, "d", &changed);
@@ -104,7 +104,7 @@ static void the_ctime_of_a_directory_stays_when_it_is_forgotten(void **state)
     d = walk(&x, "d", NULL);
     assert_int_equal(op_rmdir(x.fence, &nobody, x.fence->root, "d"), 0);
     inode_forget(x.fence, d, 2);
-    assert_int_equal(x.fence->inode_count, count);
+    assert_int_equal(x.fence->nodes.count, count);
     fixture_done(&x);
 }
 

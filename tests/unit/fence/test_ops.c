@@ -211,9 +211,9 @@ static void a_file_without_a_name_lives_while_it_is_known(void **state)
     assert_content(&x, f, "base");
     assert_int_equal(write_text(&x, f, "more", 4), 4);
     assert_content(&x, f, "basemore");
-    uint64_t count = x.fence->inode_count;
+    uint64_t count = x.fence->nodes.count;
     inode_forget(x.fence, f, 1);
-    assert_int_equal(x.fence->inode_count, count - 1);
+    assert_int_equal(x.fence->nodes.count, count - 1);
     assert_null(walk(&x, "f", NULL));
     fixture_done(&x);
 }
