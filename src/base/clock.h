@@ -25,6 +25,12 @@ int64_t clock_wall_ns(void); /* CLOCK_REALTIME, for records; may jump */
 
 struct timespec clock_timespec_of_ns(int64_t ns);
 
+/* Undefined outside the years 1678 to 2262. */
+static inline int64_t clock_ns_of_timespec(struct timespec t)
+{
+    return (int64_t) t.tv_sec * CLOCK_NS_PER_SEC + t.tv_nsec;
+}
+
 /* Writes "2026-01-02T03:04:05.678Z". `digits` is 0, 3, 6, 9 or CLOCK_DIGITS_FEWEST; further digits are cut, not rounded.
  * Returns -ERANGE outside the years 1 to 9999. */
 int clock_format(struct timespec t, int digits, char out[CLOCK_TEXT_MAX]);

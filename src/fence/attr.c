@@ -6,11 +6,6 @@
 #include "fence/inode.h"
 #include "fence/layer.h"
 
-static int64_t ns_of(struct timespec t)
-{
-    return (int64_t) t.tv_sec * CLOCK_NS_PER_SEC + t.tv_nsec;
-}
-
 /*
  * By mode bits the kernel refuses without asking us (default_permissions). They never promise more than the level, and the
  * guard checks every read and write again, so a process that may ignore them gains nothing. A directory shows `w` if some name
@@ -101,7 +96,7 @@ int attr_get(struct fence *f, struct inode *inode, struct stat *ret_st)
 void attr_touch_dir(struct fence *f, struct inode *dir, int delta_fd)
 {
     struct stat st;
-    int64_t now = fstat(delta_fd, &st) == 0 ? ns_of(st.st_mtim) : clock_wall_ns();
+    int64_t now = fstat(delta_fd, &st) == 0 ? clock_ns_of_timespec(st.st_mtim) : clock_wall_ns();
 
     tree_lock(f);
     dir->dir->mtime_ns = now;

@@ -71,7 +71,7 @@ void base_origins_close(struct base_origins *o)
 void base_origin_note(struct fence *f, const struct inode *dir, const char *name, const struct stat *base)
 {
     autodone(buf) struct buf path = BUF_EMPTY;
-    int64_t mtime_ns = (int64_t) base->st_mtim.tv_sec * CLOCK_NS_PER_SEC + base->st_mtim.tv_nsec;
+    int64_t mtime_ns = clock_ns_of_timespec(base->st_mtim);
     struct base_origin known;
 
     if (!f->base_origins)

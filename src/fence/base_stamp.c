@@ -31,7 +31,7 @@ static uint32_t content_of(const struct stat *st)
 
 uint64_t base_stamp_of(const struct stat *st)
 {
-    int64_t changed_ns = (int64_t) st->st_ctim.tv_sec * CLOCK_NS_PER_SEC + st->st_ctim.tv_nsec;
+    int64_t changed_ns = clock_ns_of_timespec(st->st_ctim);
     bool is_settled = changed_ns < clock_wall_ns() - SETTLED_NS;
 
     return (uint64_t) file_of(st) << 32 | content_of(st) | (is_settled ? SETTLED : 0);

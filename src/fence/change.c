@@ -55,26 +55,6 @@ static int in_base(struct change_walk *w, struct stat *ret_st)
     return fstat(fd, ret_st) < 0 ? -errno : 1;
 }
 
-static int same_bytes(int a, int b)
-{
-    autofree char *x = malloc(131072);
-    char *y = x + 65536;
-    off_t at = 0;
-
-    if (!x)
-        return -ENOMEM;
-    for (;;) {
-        ssize_t n = fd_pread_full(a, x, 65536, at), m = fd_pread_full(b, y, 65536, at);
-        if (n < 0 || m < 0)
-            return (int) (n < 0 ? n : m);
-        if (n != m || memcmp(x, y, (size_t) n) != 0)
-            return 0;
-        if (n == 0)
-            return 1;
-        at += n;
-    }
-}
-
 static int same_target(struct change_walk *w, int dirfd, const char *name)
 {
     char a[PATH_MAX], b[PATH_MAX];
@@ -100,7 +80,7 @@ static int same_content(struct change_walk *w, int dirfd, const char *name, cons
     autofd int b = path_open_beneath(w->base_fd, w->path.data, O_RDONLY | O_NONBLOCK, 0);
     if (a < 0 || b < 0)
         return path_is_absent(a < 0 ? a : b) ? 0 : a < 0 ? a : b;
-    return same_bytes(a, b);
+    return copyup_same_content(a, b);
 }
 
 static int change_compare(struct change_walk *w, int dirfd, const char *name, const struct stat *now)
@@ -136,16 +116,9 @@ static void change_walk_pop(struct change_walk *w, size_t len)
 /* Returns 1 for an empty directory that only a rule asked for, or one that contains only such directories: it is no change. */
 static int is_promised(struct change_walk *w, int fd)
 {
-    size_t len = w->path.len;
-    bool only_promised = false;
-
-    for (const char *at = w->roots.data; at && *at; at = strchr(at, '\n') + 1) {
-        size_t n = strcspn(at, "\n");
-        only_promised |= n >= len && memcmp(at, w->path.data, len) == 0 && (n == len || at[len] == '/');
-        if (at[n] == 0)
-            break;
-    }
+    bool only_promised = delta_is_root(&w->roots, w->path.data, w->path.len);
     autodirectory dir = only_promised ? directory_open(fd) : NULL;
+
     if (only_promised && !dir)
         return -errno;
     for (const struct dirent *d; only_promised && (d = directory_next(dir));)

@@ -4,7 +4,9 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,24 +17,28 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/directory.h"
+#include "base/err.h"
 #include "base/fault.h"
 #include "base/fd.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/path.h"
 #include "fence/change_log.h"
-#include "fence/copy_delta_int.h"
 #include "fence/copyup.h"
 #include "fence/delta.h"
 #include "fence/fence_int.h"
 #include "fence/whiteout.h"
 
+#define COPY "copy"
+#define ORIGINAL "copy/original"
+#define STAGED "copy/staged"
 #define MAKING "copy.new"
 #define PRE_MAX ((off_t) 64 << 20) /* larger ones are recorded by size and time only */
 
 /* ---- copying ---- */
 
-int copy_delta_file(int from_dir, const char *name, int to_dir, const char *to, const struct stat *st)
+/* Copies content, mode and times; there must be nothing at `to`. */
+static int copy_delta_file(int from_dir, const char *name, int to_dir, const char *to, const struct stat *st)
 {
     autofd int from = path_open_beneath(from_dir, name, O_RDONLY | O_NONBLOCK, 0), out = -1;
     const struct timespec times[] = { st->st_atim, st->st_mtim };
@@ -50,7 +56,7 @@ int copy_delta_file(int from_dir, const char *name, int to_dir, const char *to, 
 }
 
 /* Keeps its times, as for a file: a later comparison with the project has nothing else to go by. */
-int copy_delta_link(int from_dir, const char *name, int to_dir, const char *to, const struct stat *st)
+static int copy_delta_link(int from_dir, const char *name, int to_dir, const char *to, const struct stat *st)
 {
     const struct timespec times[] = { st->st_atim, st->st_mtim };
     char target[PATH_MAX];
@@ -127,7 +133,7 @@ struct tree_comparison {
     unsigned pre_count;
 };
 
-bool copy_delta_stat(int dir, const char *path, struct stat *ret)
+static bool copy_delta_stat(int dir, const char *path, struct stat *ret)
 {
     autofd int fd = path_open_beneath(dir, path, O_PATH, 0);
 
@@ -148,19 +154,8 @@ static bool has_same_bytes(int a_dir, int b_dir, const char *path)
 {
     autofd int a = path_open_beneath(a_dir, path, O_RDONLY | O_NONBLOCK, 0);
     autofd int b = path_open_beneath(b_dir, path, O_RDONLY | O_NONBLOCK, 0);
-    autofree char *x = xalloc(131072);
-    char *y = x + 65536;
-    ssize_t n, m;
 
-    if (a < 0 || b < 0)
-        return false;
-    do {
-        n = fd_read_full(a, x, 65536);
-        m = fd_read_full(b, y, 65536);
-        if (n < 0 || n != m || memcmp(x, y, (size_t) n) != 0)
-            return false;
-    } while (n > 0);
-    return true;
+    return a >= 0 && b >= 0 && copyup_same_content(a, b) == 1;
 }
 
 static bool has_same_target(int a_dir, int b_dir, const char *path)
@@ -219,8 +214,8 @@ static int copy_delta_log_base(struct tree_comparison *c, const char *change, co
     change_log_format_string(&line, path);
     if (was) {
         buf_addf(&line, ",\"base\":{\"ino\":%" PRIu64 ",\"size\":%" PRIu64 ",\"mtime_ns\":%" PRId64 ",\"mode\":%u",
-                 (uint64_t) was->st_ino, (uint64_t) was->st_size,
-                 (int64_t) (was->st_mtim.tv_sec * CLOCK_NS_PER_SEC + was->st_mtim.tv_nsec), (unsigned) was->st_mode & 0777);
+                 (uint64_t) was->st_ino, (uint64_t) was->st_size, clock_ns_of_timespec(was->st_mtim),
+                 (unsigned) was->st_mode & 0777);
         autofd int fd = S_ISREG(was->st_mode) ? path_open_beneath(c->original, path, O_RDONLY | O_NONBLOCK, 0) : -1;
         autofd int parent = -1;
         const char *name;
@@ -380,6 +375,16 @@ static int comparison_open(struct tree_comparison *c, int sandbox_fd, int delta_
     return r;
 }
 
+/* Updates and copy_delta_refresh() take turns: it would otherwise see half of an update. */
+static int lock_copy(int sandbox_fd)
+{
+    autofd int turn = path_open_beneath(sandbox_fd, COPY "/lock", O_RDWR | O_CREAT, 0600);
+
+    if (turn < 0 || flock(turn, LOCK_EX) < 0)
+        return turn < 0 ? turn : -errno;
+    return steal_fd(&turn);
+}
+
 int copy_delta_refresh(int sandbox_fd, const char *delta_path, const char *base_path, int base_fd, struct err *err)
 {
     struct tree_comparison c = { -1, -1, -1, -1, -1, 0 };
@@ -392,9 +397,9 @@ int copy_delta_refresh(int sandbox_fd, const char *delta_path, const char *base_
 
     if (fstatat(sandbox_fd, COPY, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return 0;
-    turn = path_open_beneath(sandbox_fd, COPY "/lock", O_RDWR | O_CREAT, 0600);
-    if (turn < 0 || flock(turn, LOCK_EX) < 0)
-        return err_errno(err, turn < 0 ? turn : -errno, "waiting for the copy");
+    turn = lock_copy(sandbox_fd);
+    if (turn < 0)
+        return err_errno(err, turn, "waiting for the copy");
     r = fence_recover_delta(&config, err);
     if (r == -EBUSY)
         *err = ERR_NONE;
@@ -413,4 +418,176 @@ int copy_delta_refresh(int sandbox_fd, const char *delta_path, const char *base_
         r = file_walk(c.original, ".", on_original, &c, err);
     comparison_done(&c);
     return r < 0 && err && err->code == ERR_OK ? err_errno(err, r, "comparing the copy with what it was made of") : r;
+}
+
+/* ---- decisions ---- */
+
+/* Makes `path` in `tree` what `from` has there. */
+static int copy_path_over(int from, int tree, const char *path)
+{
+    autofd int found = path_open_beneath(from, path, O_PATH, 0);
+    const char *slash = strrchr(path, '/');
+    autofree char *above = slash ? xdupn(path, (size_t) (slash - path)) : NULL;
+    struct stat st;
+    int r = file_remove_tree(tree, path);
+
+    if (r < 0 || found < 0)
+        return r;
+    if (fstat(found, &st) < 0)
+        return -errno;
+    if (above && (r = path_mkdirs_beneath(tree, above, 0755)) < 0)
+        return r;
+    if (S_ISREG(st.st_mode))
+        return copy_delta_file(from, path, tree, path, &st);
+    if (S_ISLNK(st.st_mode)) {
+        autofd int parent = -1;
+        const char *name;
+        r = path_open_parent_beneath(from, path, &parent, &name);
+        return r < 0 ? r : copy_delta_link(parent, name, tree, path, &st);
+    }
+    if (!S_ISDIR(st.st_mode))
+        return 0;
+    struct err ignored = ERR_NONE;
+    autofd int dir = path_open_beneath(from, path, O_RDONLY | O_DIRECTORY, 0);
+    return dir < 0 ? dir : copy_delta_tree(dir, tree, path, &ignored);
+}
+
+/* ---- the agent's tree, while the agent does not run ---- */
+
+/* Also true for a process that has closed the file and still has it mapped: the kernel then refuses a read lease. Should the
+ * lease be broken, the signal must not end us: SIGURG is ignored by default. */
+static bool is_being_written(int fd)
+{
+    bool is_free = fcntl(fd, F_SETSIG, SIGURG) == 0 && fcntl(fd, F_SETLEASE, F_RDLCK) == 0;
+
+    if (is_free)
+        fcntl(fd, F_SETLEASE, F_UNLCK);
+    return !is_free;
+}
+
+/* A file that a process is writing to keeps its inode: otherwise the process would write to a file without a name. */
+static int rewrite_in_place(int from, const char *path, int to, const struct stat *st)
+{
+    autofd int in = path_open_beneath(from, path, O_RDONLY | O_NONBLOCK, 0);
+    const struct timespec times[] = { st->st_atim, st->st_mtim };
+    int r = in < 0 ? in : ftruncate(to, 0) < 0 ? -errno : copyup_content(in, to, INT64_MAX);
+
+    if (r == 0 && (fchmod(to, st->st_mode & 0777) < 0 || futimens(to, times) < 0))
+        r = -errno;
+    return r;
+}
+
+static int replace_with_copy(int sandbox_fd, int from, int tree, const char *path, const struct stat *st)
+{
+    autofd int parent = -1;
+    const char *name;
+    int r = path_open_parent_beneath(tree, path, &parent, &name);
+
+    if (r < 0)
+        return r;
+    unlinkat(sandbox_fd, STAGED, 0);
+    r = copy_delta_file(from, path, sandbox_fd, STAGED, st);
+    return r < 0 ? r : renameat(sandbox_fd, STAGED, parent, name) < 0 ? -errno : 0;
+}
+
+static int restore_file(int sandbox_fd, int from, int tree, const char *path, const struct stat *st)
+{
+    autofd int is = path_open_beneath(tree, path, O_RDONLY | O_NONBLOCK, 0), to = -1;
+
+    if (is < 0)
+        return is;
+    if (!is_being_written(is))
+        return replace_with_copy(sandbox_fd, from, tree, path, st);
+    cleanup_fd(&is);
+    is = -1;
+    to = path_open_beneath(tree, path, O_RDWR | O_NONBLOCK, 0);
+    return to < 0 ? to : rewrite_in_place(from, path, to, st);
+}
+
+/* A directory stays: it may be a working directory, and what is in it has paths of its own. */
+static int restore_dir_mode(int tree, const char *path, const struct stat *st)
+{
+    autofd int dir = path_open_beneath(tree, path, O_RDONLY | O_DIRECTORY, 0);
+
+    return dir < 0 ? dir : fchmod(dir, st->st_mode & 0777) < 0 ? -errno : 0;
+}
+
+static int restore_path(int sandbox_fd, int from, int tree, const char *path)
+{
+    struct stat was, is;
+    bool has_both = copy_delta_stat(from, path, &was) && copy_delta_stat(tree, path, &is);
+
+    if (has_both && S_ISREG(was.st_mode) && S_ISREG(is.st_mode))
+        return restore_file(sandbox_fd, from, tree, path, &was);
+    if (has_both && S_ISDIR(was.st_mode) && S_ISDIR(is.st_mode))
+        return restore_dir_mode(tree, path, &was);
+    return copy_path_over(from, tree, path);
+}
+
+/* ---- the three updates ---- */
+
+struct trees {
+    int turn, original, workspace; /* owned */
+};
+
+static void trees_done(struct trees *trees)
+{
+    cleanup_fd(&trees->turn);
+    cleanup_fd(&trees->original);
+    cleanup_fd(&trees->workspace);
+}
+
+static int trees_open(int sandbox_fd, struct trees *ret)
+{
+    ret->turn = lock_copy(sandbox_fd);
+    ret->original = path_open_beneath(sandbox_fd, ORIGINAL, O_RDONLY | O_DIRECTORY, 0);
+    ret->workspace = path_open_beneath(sandbox_fd, COPY_DELTA_WORKSPACE, O_RDONLY | O_DIRECTORY, 0);
+    return ret->turn < 0 ? ret->turn : ret->original < 0 ? ret->original : ret->workspace < 0 ? ret->workspace : 0;
+}
+
+static int wrap_update_error(int r, struct err *err)
+{
+    return r < 0 ? err_errno(err, r, "bringing the copy up to date") : 0;
+}
+
+int copy_delta_revert(int sandbox_fd, int base_fd, const char *const *paths, size_t count, struct err *err)
+{
+    autodone(trees) struct trees trees = { -1, -1, -1 };
+    int r = trees_open(sandbox_fd, &trees);
+
+    for (size_t i = 0; r == 0 && i < count; i++) {
+        r = copy_path_over(base_fd, trees.original, paths[i]);
+        if (r == 0)
+            r = restore_path(sandbox_fd, base_fd, trees.workspace, paths[i]);
+    }
+    return wrap_update_error(r, err);
+}
+
+int copy_delta_accept(int sandbox_fd, const char *const *paths, size_t count, struct err *err)
+{
+    autodone(trees) struct trees trees = { -1, -1, -1 };
+    int r = trees_open(sandbox_fd, &trees);
+
+    for (size_t i = 0; r == 0 && i < count; i++)
+        r = copy_path_over(trees.workspace, trees.original, paths[i]);
+    return wrap_update_error(r, err);
+}
+
+int copy_delta_accept_text(int sandbox_fd, const char *path, const void *bytes, size_t len, mode_t mode, struct err *err)
+{
+    autodone(trees) struct trees trees = { -1, -1, -1 };
+    autofd int parent = -1;
+    const char *name, *slash = strrchr(path, '/');
+    autofree char *above = slash ? xdupn(path, (size_t) (slash - path)) : NULL;
+    int r = trees_open(sandbox_fd, &trees);
+
+    if (r == 0 && above)
+        r = path_mkdirs_beneath(trees.original, above, 0755);
+    if (r == 0)
+        r = path_open_parent_beneath(trees.original, path, &parent, &name);
+    if (r == 0)
+        r = file_put(sandbox_fd, STAGED, bytes, len, mode & 0777);
+    if (r == 0 && renameat(sandbox_fd, STAGED, parent, name) < 0)
+        r = -errno;
+    return wrap_update_error(r, err);
 }

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fd.h"
 #include "fence/attr.h"
 #include "fence/base_origin.h"
 #include "fence/change_log.h"
@@ -96,6 +97,26 @@ int copyup_content(int from, int to, int64_t most)
         at = hole > data ? hole : size;
     }
     return 0;
+}
+
+int copyup_same_content(int a, int b)
+{
+    autofree char *x = malloc(131072);
+    char *y = x + 65536;
+    off_t at = 0;
+
+    if (!x)
+        return -ENOMEM;
+    for (;;) {
+        ssize_t n = fd_pread_full(a, x, 65536, at), m = fd_pread_full(b, y, 65536, at);
+        if (n < 0 || m < 0)
+            return (int) (n < 0 ? n : m);
+        if (n != m || memcmp(x, y, (size_t) n) != 0)
+            return 0;
+        if (n == 0)
+            return 1;
+        at += n;
+    }
 }
 
 /* Makes an empty directory in the delta under the base directory's name, so that all of the base goes on showing through. */

@@ -17,3 +17,6 @@ int copyup_tree(struct fence *f, struct inode *dir);
 
 /* Copies up to `most` bytes to an empty file, by reflink where the file system supports it. Holes stay holes. */
 int copyup_content(int from, int to, int64_t most);
+
+/* Returns 1 if two files have the same content, 0 if not, or -errno. */
+int copyup_same_content(int a, int b);

@@ -305,6 +305,18 @@ void delta_undo_open(struct fence *f)
         file_remove_tree(fd, name);
 }
 
+bool delta_is_root(const struct buf *roots, const char *path, size_t len)
+{
+    for (const char *line = roots->data; line && *line;) {
+        size_t n = strcspn(line, "\n");
+
+        if (n >= len && memcmp(line, path, len) == 0 && (n == len || line[len] == '/'))
+            return true;
+        line += n + (line[n] == '\n');
+    }
+    return false;
+}
+
 int delta_info_open(const char *path, struct delta_info *ret_info, struct err *err)
 {
     struct delta_info about = DELTA_INFO_NONE;

@@ -98,8 +98,8 @@ static void put_subdir(struct loading *l, struct inode *dir, struct entry *e, co
         return;
     inode = inode_new(l->f, st->st_mode, e->ino, INODE_UP);
     entry_bind(e, inode);
-    inode->dir->mtime_ns = inode->dir->ctime_ns = (int64_t) st->st_mtim.tv_sec * CLOCK_NS_PER_SEC + st->st_mtim.tv_nsec;
-    inode->dir->atime_ns = (int64_t) st->st_atim.tv_sec * CLOCK_NS_PER_SEC + st->st_atim.tv_nsec;
+    inode->dir->mtime_ns = inode->dir->ctime_ns = clock_ns_of_timespec(st->st_mtim);
+    inode->dir->atime_ns = clock_ns_of_timespec(st->st_atim);
     vec_room(&l->todo, &l->todo_cap, l->todo_count);
     l->todo[l->todo_count++] = inode;
 }

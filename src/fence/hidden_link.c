@@ -70,11 +70,6 @@ void hidden_links_forget(struct fence *f)
     f->hidden_links->is_collected = false;
 }
 
-static int64_t changed_ns_of(const struct stat *st)
-{
-    return (int64_t) st->st_ctim.tv_sec * CLOCK_NS_PER_SEC + st->st_ctim.tv_nsec;
-}
-
 static uint64_t hash_of_file(dev_t dev, ino_t ino)
 {
     return ino ^ dev * 0x9e3779b97f4a7c15ULL;
@@ -174,7 +169,7 @@ static void link_collection_add(struct link_collection *c, const struct stat *st
 
     if (!file) {
         file = xnew(struct linked_file);
-        *file = (struct linked_file){ .dev = st->st_dev, .ino = st->st_ino, .changed_ns = changed_ns_of(st) };
+        *file = (struct linked_file){ .dev = st->st_dev, .ino = st->st_ino, .changed_ns = clock_ns_of_timespec(st->st_ctim) };
         hash_table_add(&c->files, &file->link, hash_of_file(st->st_dev, st->st_ino));
     }
     file->is_hidden |= is_hidden;
@@ -231,7 +226,7 @@ int hidden_link_check(struct fence *f, const struct stat *st)
         return 0;
     autolock(&links->lock);
     file = links->is_collected ? linked_files_find(&links->files, st->st_dev, st->st_ino) : NULL;
-    if (!file || file->changed_ns != changed_ns_of(st)) {
+    if (!file || file->changed_ns != clock_ns_of_timespec(st->st_ctim)) {
         r = hidden_links_collect(links);
         file = linked_files_find(&links->files, st->st_dev, st->st_ino);
     }

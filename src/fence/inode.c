@@ -139,7 +139,7 @@ int tree_init(struct fence *f)
         return -errno;
     tree_lock(f);
     f->root = inode_new(f, st.st_mode, 1, INODE_BASE | INODE_UP);
-    f->root->dir->mtime_ns = f->root->dir->ctime_ns = (int64_t) st.st_mtim.tv_sec * CLOCK_NS_PER_SEC + st.st_mtim.tv_nsec;
+    f->root->dir->mtime_ns = f->root->dir->ctime_ns = clock_ns_of_timespec(st.st_mtim);
     inode_update_level(f->root);
     tree_unlock(f);
     return 0;
@@ -349,6 +349,12 @@ struct match_state *inode_dup_match_state(struct fence *f, const struct inode *d
     match = inode_has(dir, INODE_DEAD) ? NULL : match_state_ref(dir->names->match);
     tree_unlock(f);
     return match;
+}
+
+bool inode_has_several_names(struct fence *f, const struct inode *inode)
+{
+    autolock(&f->names);
+    return inode && !inode_has(inode, INODE_DEAD) && inode->names && inode->names->name_next;
 }
 
 int inode_locate(struct fence *f, struct inode *inode, struct inode_location *ret)

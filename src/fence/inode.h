@@ -93,6 +93,9 @@ void tree_purge_below(struct fence *f, struct inode *dir);
 /* [locked] Detaches the entry from its inode, and everything below it. An open file is kept. The entry stays. */
 void tree_detach(struct fence *f, struct entry *entry);
 
+/* Whether a file has other names than one; NULL is fine. */
+bool inode_has_several_names(struct fence *f, const struct inode *inode);
+
 /* [locked] Removes an inode from the list of those without a name. */
 void inode_remove_dead(struct fence *f, struct inode *inode);
 

@@ -196,6 +196,13 @@ int layer_base_has(struct fence *f, struct inode *dir, const char *name, struct 
     return r < 0 ? r : 1;
 }
 
+bool layer_stat_base(struct fence *f, const char *path, struct stat *ret_st)
+{
+    autofd int fd = path_open_beneath(f->base_fd, path, O_PATH, 0);
+
+    return fd >= 0 && fstat(fd, ret_st) == 0 && casefold_check_path(f->base_fd, path) == 0;
+}
+
 static int stat_by_name(struct fence *f, struct inode *inode, enum layer_kind layer, struct stat *ret_st)
 {
     struct inode_location where;

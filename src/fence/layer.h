@@ -18,6 +18,9 @@ int layer_stat(struct fence *f, struct inode *dir, enum layer_kind layer, const 
 /* Returns 1 if the base has something under that name that would show if the delta did not cover it, 0 if not, or -errno. */
 int layer_base_has(struct fence *f, struct inode *dir, const char *name, struct stat *ret_st);
 
+/* Stats a path of the base, "a/b/c", under the same condition. Returns false if there is nothing, or an error. */
+bool layer_stat_base(struct fence *f, const char *path, struct stat *ret_st);
+
 /* lstat() of an inode in the layer that holds its content. */
 int layer_stat_inode(struct fence *f, struct inode *inode, struct stat *ret_st);
 

@@ -147,8 +147,8 @@ static int set_times(struct fence *f, struct inode *inode, struct handle *h, con
         return -errno;
     if (inode->dir && fstat(h->fd, &st) == 0) {
         tree_lock(f);
-        inode->dir->atime_ns = (int64_t) st.st_atim.tv_sec * CLOCK_NS_PER_SEC + st.st_atim.tv_nsec;
-        inode->dir->mtime_ns = (int64_t) st.st_mtim.tv_sec * CLOCK_NS_PER_SEC + st.st_mtim.tv_nsec;
+        inode->dir->atime_ns = clock_ns_of_timespec(st.st_atim);
+        inode->dir->mtime_ns = clock_ns_of_timespec(st.st_mtim);
         tree_unlock(f);
         attr_touch_dir_ctime(f, inode);
     }

@@ -8,12 +8,12 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "fence/copyup.h"
 #include "fence/inode.h"
 #include "fence/map_log.h"
 
 #define NAME "served"
 #define SEED 11
-#define SAME_BYTES 65536
 #define SAME_MAX                                                                                                               \
     ((off_t) 64 << 20)    /* larger ones are not compared: writing one again makes a conflict, unless it is read before */
 #define LONG_PAIRS 262144 /* 4 MiB: a longer log that is mostly void is rewritten when it is read */
@@ -127,20 +127,6 @@ bool read_log_base_moved_on(struct fence *f, struct inode *inode, const struct s
 
 /* ---- reverting ---- */
 
-static bool has_same_bytes(int a, int b)
-{
-    autofree char *bytes = malloc(2 * (size_t) SAME_BYTES);
-    off_t at = 0;
-
-    for (ssize_t n = 1, m; bytes && n > 0; at += n) {
-        n = fd_pread_full(a, bytes, SAME_BYTES, at);
-        m = fd_pread_full(b, bytes + SAME_BYTES, SAME_BYTES, at);
-        if (n < 0 || n != m || memcmp(bytes, bytes + SAME_BYTES, (size_t) n) != 0)
-            return false;
-    }
-    return bytes;
-}
-
 static bool find_same(int data_fd, int base_fd, const char *path, uint64_t ret[WORDS])
 {
     autofd int ours = path_open_beneath(data_fd, path, O_RDONLY | O_NONBLOCK, 0);
@@ -148,7 +134,7 @@ static bool find_same(int data_fd, int base_fd, const char *path, uint64_t ret[W
     struct stat st, now;
 
     if (base < 0 || fstat(ours, &st) < 0 || fstat(base, &now) < 0 || !S_ISREG(st.st_mode) || !S_ISREG(now.st_mode) ||
-        st.st_size != now.st_size || st.st_size > SAME_MAX || !has_same_bytes(ours, base))
+        st.st_size != now.st_size || st.st_size > SAME_MAX || copyup_same_content(ours, base) != 1)
         return false;
     ret[KEY] = key_of(path);
     ret[WORD] = stamp_of(&now);

@@ -86,8 +86,8 @@ static int resolve_in_layers(struct fence *f, struct inode *dir, const char *nam
 
 static void set_delta_times(struct inode *inode, const struct stat *st)
 {
-    inode->dir->atime_ns = (int64_t) st->st_atim.tv_sec * CLOCK_NS_PER_SEC + st->st_atim.tv_nsec;
-    inode->dir->mtime_ns = inode->dir->ctime_ns = (int64_t) st->st_mtim.tv_sec * CLOCK_NS_PER_SEC + st->st_mtim.tv_nsec;
+    inode->dir->atime_ns = clock_ns_of_timespec(st->st_atim);
+    inode->dir->mtime_ns = inode->dir->ctime_ns = clock_ns_of_timespec(st->st_mtim);
 }
 
 /* Sets the recorded times of a directory that was in the delta before it was synced to the base. */

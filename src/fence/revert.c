@@ -201,14 +201,6 @@ static int remove_at(struct revert_walk *w)
     return r;
 }
 
-static bool has_xattrs(int fd)
-{
-    char list[4096];
-    ssize_t n = flistxattr(fd, list, sizeof(list));
-
-    return n < 0 ? errno == ERANGE : xattr_filter(list, (size_t) n) > 0;
-}
-
 /* Returns true if a directory along the path, up to the one of `len` bytes, is opaque or missing. */
 static bool is_hidden(struct revert_walk *w, size_t len)
 {
@@ -239,7 +231,7 @@ static int remove_empty_parents(struct revert_walk *w)
         if (fd < 0)
             continue;
         may_go = may_go && len > 0 && fstat(fd, &st) == 0 && in_base(w->at, here, &base) > 0 && S_ISDIR(base.st_mode) &&
-                 ((st.st_mode ^ base.st_mode) & 0777) == 0 && !has_xattrs(fd) && !is_hidden(w, len);
+                 ((st.st_mode ^ base.st_mode) & 0777) == 0 && !xattr_any(fd) && !is_hidden(w, len);
         if (may_go && path_unlink_beneath(w->at->data_fd, here, AT_REMOVEDIR) == 0) {
             w->trace->removed_from = len;
             continue;

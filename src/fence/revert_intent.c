@@ -59,18 +59,10 @@ static void revert_list_add(struct revert_list *list, const char *path, bool rep
 /* Returns true for a directory of the delta that a rule asked for, or one above it: its content may be removed, it may not. */
 static bool is_promised(const struct revert_dirs *at, const struct buf *roots, const char *path)
 {
-    size_t len = strlen(path);
-    autofd int base = -1;
-
-    for (const char *line = roots->data; line && *line;) {
-        size_t n = strcspn(line, "\n");
-        if (n >= len && memcmp(line, path, len) == 0 && (n == len || line[len] == '/')) {
-            base = at->base_fd < 0 ? -1 : path_open_beneath(at->base_fd, path, O_PATH | O_DIRECTORY, 0);
-            return base < 0;
-        }
-        line += n + (line[n] == '\n');
-    }
-    return false;
+    if (!delta_is_root(roots, path, strlen(path)))
+        return false;
+    autofd int base = at->base_fd < 0 ? -1 : path_open_beneath(at->base_fd, path, O_PATH | O_DIRECTORY, 0);
+    return base < 0;
 }
 
 static int add_below(const struct revert_dirs *at, const struct buf *roots, const char *path, struct revert_list *list);

@@ -17,6 +17,7 @@
 #include "fence/handle.h"
 #include "fence/ino_map.h"
 #include "fence/inode.h"
+#include "fence/layer.h"
 #include "fence/passage.h"
 #include "fence/quota.h"
 #include "fence/remove.h"
@@ -77,22 +78,9 @@ static struct inode *find_parent(struct fence *f, const char *path, const char *
     }
 }
 
-static bool stat_base(struct fence *f, const char *path, struct stat *ret)
-{
-    autofd int fd = path_open_beneath(f->base_fd, path, O_PATH, 0);
-
-    return fd >= 0 && fstat(fd, ret) == 0 && casefold_check_path(f->base_fd, path) == 0;
-}
-
 static bool is_same_type(const struct inode *inode, const struct stat *base)
 {
     return (base->st_mode & S_IFMT) == (atomic_load(&inode->mode) & S_IFMT);
-}
-
-static bool is_one_of_several(struct fence *f, const struct inode *inode)
-{
-    autolock(&f->names);
-    return !inode_has(inode, INODE_DEAD) && inode->names && inode->names->name_next;
 }
 
 /* An open file goes on with its content, unless the base's takes its place. */
@@ -108,9 +96,9 @@ static void keep_content(struct fence *f, struct revert_item *item)
     if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
         item->bytes = quota_bytes_of(&st);
     if (!item->inode || !S_ISREG(atomic_load(&item->inode->mode)) ||
-        (stat_base(f, item->path, &base) && is_same_type(item->inode, &base)))
+        (layer_stat_base(f, item->path, &base) && is_same_type(item->inode, &base)))
         return;
-    if (!is_one_of_several(f, item->inode)) {
+    if (!inode_has_several_names(f, item->inode)) {
         item->lives_on = inode_has(item->inode, INODE_ORPHAN) || remove_keep_open(f, item->inode, dir, name) == 0;
     } else if (handle_get(f, item->inode, LAYER_DELTA, &h) == 0) {
         /* Its other names may be about to leave as well. */
@@ -144,7 +132,7 @@ static bool dir_becomes_base(struct fence *f, const struct revert_item *item, st
     struct inode *inode = item->inode;
     struct stat base;
 
-    if (!inode || !stat_base(f, item->path, &base) || !S_ISDIR(base.st_mode) || !inode_has(item->dir, INODE_BASE))
+    if (!inode || !layer_stat_base(f, item->path, &base) || !S_ISDIR(base.st_mode) || !inode_has(item->dir, INODE_BASE))
         return false;
     /* Names that are cached as absent may exist now. */
     batch->is_wide |= !inode_has(inode, INODE_BASE);
@@ -218,8 +206,8 @@ static void lose_name(struct fence *f, const struct revert_item *item, struct in
 static void forget_item(struct fence *f, const struct revert_item *item, struct inval_batch *batch)
 {
     struct stat base;
-    bool in_base = stat_base(f, item->path, &base), was_there = item->flags & ENTRY_UP;
-    bool splits = item->inode && !item->is_dir && is_one_of_several(f, item->inode);
+    bool in_base = layer_stat_base(f, item->path, &base), was_there = item->flags & ENTRY_UP;
+    bool splits = item->inode && !item->is_dir && inode_has_several_names(f, item->inode);
     bool stays = item->inode && !item->is_dir && was_there && !splits && in_base && is_same_type(item->inode, &base);
 
     if (stays)
@@ -432,7 +420,7 @@ void revert_tree_replaced(struct fence *f, const char *path, struct inval_batch 
         inode_ref(inode);
     }
     tree_unlock(f);
-    if (inode && is_one_of_several(f, inode)) {
+    if (inode && inode_has_several_names(f, inode)) {
         split_hard_link(f, dir, name);
         inval_batch_add_name(f, batch, dir, name, false);
     } else if (inode) {

@@ -8,11 +8,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/path.h"
-#include "fence/sync_scan.h"
 
 #define TRIED "tried"
 #define TRIED_BYTES_MAX (64u << 20)
@@ -120,10 +120,10 @@ static void sync_ages_store(struct fence *f)
 int64_t sync_age_of(const struct fence *f, const char *path, const struct stat *st)
 {
     const struct sync_age *file = sync_ages_find(f->sync_ages, path);
-    int64_t ctime_ns = sync_scan_ns(st->st_ctim);
+    int64_t ctime_ns = clock_ns_of_timespec(st->st_ctim);
 
     if (!file || file->when_ns > ctime_ns || file->ino != st->st_ino || file->size_bytes != (uint64_t) st->st_size ||
-        file->mtime_ns != sync_scan_ns(st->st_mtim))
+        file->mtime_ns != clock_ns_of_timespec(st->st_mtim))
         return ctime_ns;
     return file->when_ns;
 }
@@ -139,7 +139,7 @@ void sync_age_note(struct fence *f, const struct sync_out_list *list)
 
         if (change->kind != SYNC_OUT_FILE || fstatat(change->from_fd, change->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
             continue;
-        file.mtime_ns = sync_scan_ns(st.st_mtim);
+        file.mtime_ns = clock_ns_of_timespec(st.st_mtim);
         file.ino = st.st_ino;
         file.size_bytes = (uint64_t) st.st_size;
         sync_ages_add(now, &file, change->path);

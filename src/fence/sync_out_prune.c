@@ -202,13 +202,6 @@ static void become_base(struct inode *inode, const struct stat *base)
     inode->log_mark = 0;
 }
 
-static bool stat_base(struct fence *f, const char *path, struct stat *ret)
-{
-    autofd int fd = path_open_beneath(f->base_fd, path, O_PATH, 0);
-
-    return fd >= 0 && fstat(fd, ret) == 0 && casefold_check_path(f->base_fd, path) == 0;
-}
-
 /* Keeps a file open that lost its name to nothing, or to something of another kind. It goes on without a name, in a copy,
  * because the original belongs to others by now. */
 static bool keep_without_name(struct fence *f, struct inode *inode, const char *path)
@@ -227,17 +220,6 @@ static bool keep_without_name(struct fence *f, struct inode *inode, const char *
     handle_put(f, handle_take(f, inode, LAYER_DELTA, steal_fd(&to)));
     handle_pin(f, inode, LAYER_DELTA);
     return true;
-}
-
-/* One of several names of a file becomes a file of its own, with its own number. */
-static bool is_one_of_several(struct fence *f, const struct inode *inode)
-{
-    bool several;
-
-    tree_lock(f);
-    several = inode && !inode_has(inode, INODE_DEAD) && inode->names && inode->names->name_next;
-    tree_unlock(f);
-    return several;
 }
 
 static void forget_entry(struct fence *f, const struct sync_out_item *item, struct inode *stays, const struct stat *base)
@@ -259,10 +241,10 @@ static void prune_file(struct fence *f, const struct sync_out_list *list, const 
                        struct sync_out_invals *invals)
 {
     struct inode *inode = item->inode;
-    bool splits = is_one_of_several(f, inode), in_base;
+    bool splits = inode_has_several_names(f, inode), in_base; /* this name becomes a file of its own */
     struct stat base;
 
-    in_base = stat_base(f, item->path, &base);
+    in_base = layer_stat_base(f, item->path, &base);
     bool fits = inode && in_base && (base.st_mode & S_IFMT) == (atomic_load(&inode->mode) & S_IFMT);
     bool looks_other = fits && ((base.st_mode ^ atomic_load(&inode->mode)) & 0777) && !S_ISLNK(base.st_mode);
     bool lives_on = inode && !fits && !splits && keep_without_name(f, inode, item->path);
@@ -293,17 +275,8 @@ static void prune_marker(struct fence *f, const struct sync_out_item *item, stru
     quota_release(&f->quota, 0, 1);
     forget_entry(f, item, NULL, NULL);
     base_origin_forget(f, item->path);
-    if (stat_base(f, item->path, &base))
+    if (layer_stat_base(f, item->path, &base))
         add_path_inval(f, invals, item->path);
-}
-
-/* The base keeps no xattrs of directories: one that has any stays. */
-static bool has_xattrs(int fd)
-{
-    char list[4096];
-    ssize_t n = flistxattr(fd, list, sizeof(list));
-
-    return n < 0 ? errno == ERANGE : xattr_filter(list, (size_t) n) > 0;
 }
 
 /* Somebody else's newer file is there instead. */
@@ -316,7 +289,7 @@ static void prune_lost_dir(struct fence *f, const struct sync_out_item *item)
     remove_from_tree(f, item->dir, item->name, false);
 }
 
-/* A directory stays in the delta if it contains markers, FIFOs or items that were left, or has a mode that the base did not
+/* The base keeps no xattrs of directories, so one that has any stays in the delta. A directory also stays if it contains markers, FIFOs or items that were left, or has a mode that the base did not
  * take. */
 static void prune_dir(struct fence *f, const struct sync_out_list *list, const struct sync_out_item *item)
 {
@@ -327,14 +300,14 @@ static void prune_dir(struct fence *f, const struct sync_out_list *list, const s
 
     if (fd < 0 || fstat(fd, &st) < 0)
         return;
-    bool in_base = stat_base(f, item->path, &base);
+    bool in_base = layer_stat_base(f, item->path, &base);
     if (in_base && !S_ISDIR(base.st_mode) && any_is(list, item, SYNC_OUT_LOST)) {
         prune_lost_dir(f, item);
         return;
     }
     if (!in_base || !S_ISDIR(base.st_mode) || !inode_has(inode, INODE_BASE))
         return;
-    if (((st.st_mode ^ base.st_mode) & 0777) || (st.st_mode & S_ISGID) || has_xattrs(fd)) {
+    if (((st.st_mode ^ base.st_mode) & 0777) || (st.st_mode & S_ISGID) || xattr_any(fd)) {
         attr_restore_dir_times(f, inode, fd);
         return;
     }
@@ -364,7 +337,7 @@ static void open_to_base(struct fence *f, const struct sync_out_item *item)
     struct stat base;
     autofd int fd = -1;
 
-    if (!item->is_opaque || item->is_blocked || !stat_base(f, item->path, &base) || !S_ISDIR(base.st_mode))
+    if (!item->is_opaque || item->is_blocked || !layer_stat_base(f, item->path, &base) || !S_ISDIR(base.st_mode))
         return;
     fd = path_open_beneath(f->data_fd, item->path, O_RDONLY | O_DIRECTORY, 0);
     if (fd < 0 || (unlinkat(fd, WHITEOUT_OPAQUE, 0) < 0 && errno != ENOENT))

@@ -1,5 +1,6 @@
 #include "fence/xattr.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/limits.h>
 #include <stdlib.h>
@@ -30,6 +31,14 @@ size_t xattr_filter(char *list, size_t len)
         kept += n;
     }
     return kept;
+}
+
+bool xattr_any(int fd)
+{
+    char list[4096];
+    ssize_t n = flistxattr(fd, list, sizeof(list));
+
+    return n < 0 ? errno == ERANGE : xattr_filter(list, (size_t) n) > 0;
 }
 
 void xattr_copy(int from, int to)
