@@ -83,6 +83,8 @@ static int on_sandbox(const char *id, int dir_fd, void *cookie)
     struct err err = ERR_NONE;
     char name[SANDBOX_NAME_MAX];
 
+    if (dir_fd >= 0 && sandbox_dir_is_deleted(dir_fd))
+        return 0;
     vec_room(&l->rows, &l->cap, l->count);
     struct row *row = &l->rows[l->count++];
     if (dir_fd < 0)

@@ -284,6 +284,8 @@ static int find_sandbox(const struct run_options *o, struct state_dir *state_dir
     int r = o->in ? state_dir_find(state_dir, o->in, ret->id, &ret->dir_fd, err)
                   : state_dir_find_last(state_dir, ret->id, &ret->dir_fd, err);
 
+    if (r == 0 && sandbox_dir_is_deleted(ret->dir_fd))
+        return pick_refuse_deleted(o->in ? o->in : ret->id, err);
     if (r == 0)
         r = sandbox_spec_load(ret->dir_fd, &spec, err);
     if (r < 0)

@@ -43,15 +43,24 @@ static const char *next_word(struct words *words)
     return NULL;
 }
 
-/* 0, or why not: -ENOENT when there is none. */
+/* A server notes more of a sandbox than its directory can tell: with which codebase to sync, what was decided, the trash. */
+static bool is_of_server(const struct sandbox_spec *spec)
+{
+    return spec && (*spec->codebase_id || *spec->codebase_path || *spec->project_root);
+}
+
+/* 0, or why not: -ENOENT when there is none of 'agentfense run'. */
 static int find(const struct state_dir *state_dir, const char *word)
 {
+    autoptr(sandbox_spec) spec = NULL;
     char name[SANDBOX_NAME_MAX];
     struct err ignored = ERR_NONE;
     int dir_fd = -1, r = state_dir_find(state_dir, word, name, &dir_fd, &ignored);
 
+    if (r == 0)
+        sandbox_spec_load(dir_fd, &spec, &ignored);
     cleanup_fd(&dir_fd);
-    return r;
+    return is_of_server(spec) ? -ENOENT : r;
 }
 
 /* Some verbs take many names: where one of them is a sandbox of ours, the others were meant to be. */
@@ -77,7 +86,7 @@ static bool is_one_of_ours(const struct state_dir *state_dir, const char *word)
     if (r == 0)
         sandbox_spec_load(dir_fd, &spec, &ignored);
     state_dir_show_name(state_dir, id, spec, name);
-    return strcmp(word, id) == 0 || strcmp(word, name) == 0;
+    return !is_of_server(spec) && (strcmp(word, id) == 0 || strcmp(word, name) == 0);
 }
 
 static bool names_one_of_ours(const struct state_dir *state_dir, struct words words)
@@ -88,13 +97,15 @@ static bool names_one_of_ours(const struct state_dir *state_dir, struct words wo
     return false;
 }
 
-static bool has_any(const struct state_dir *state_dir)
+static bool last_is_ours(const struct state_dir *state_dir)
 {
+    autoptr(sandbox_spec) spec = NULL;
     char id[SANDBOX_NAME_MAX];
     struct err ignored = ERR_NONE;
     autofd int dir_fd = -1;
 
-    return state_dir_find_last(state_dir, id, &dir_fd, &ignored) == 0;
+    return state_dir_find_last(state_dir, id, &dir_fd, &ignored) == 0 && sandbox_spec_load(dir_fd, &spec, &ignored) == 0 &&
+           !is_of_server(spec);
 }
 
 bool verb_is_for_client(int argc, char **argv)
@@ -115,7 +126,7 @@ bool verb_is_for_client(int argc, char **argv)
         return false;
     r = state_dir_open(false, &state_dir, &ignored);
     if (all.wants_last)
-        return r == -ENOENT || (r == 0 && !has_any(&state_dir));
+        return r == -ENOENT || (r == 0 && !last_is_ours(&state_dir));
     if (uuid_may_begin(word))
         return r < 0 || find(&state_dir, word) < 0;
     /* A name. What is wrong with our own state, or with the word, is ours to say. */

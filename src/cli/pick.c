@@ -17,6 +17,11 @@ static int find(const char *name, struct pick *pick, struct err *err)
     return r < 0 ? r : state_dir_find(&pick->state_dir, name, pick->id, &pick->dir_fd, err);
 }
 
+int pick_refuse_deleted(const char *name, struct err *err)
+{
+    return err_set(err, ERR_NOT_FOUND, -ENOENT, "sandbox '%s' is deleted; 'agentfense restore %s' brings it back", name, name);
+}
+
 int pick_open(const char *name, struct pick *ret, struct err *err)
 {
     autodone(pick) struct pick pick = PICK_NONE;
@@ -24,6 +29,8 @@ int pick_open(const char *name, struct pick *ret, struct err *err)
 
     if (r < 0)
         return r;
+    if (sandbox_dir_is_deleted(pick.dir_fd))
+        return pick_refuse_deleted(name, err);
     r = sandbox_spec_load(pick.dir_fd, &pick.spec, err);
     state_dir_show_name(&pick.state_dir, pick.id, pick.spec, pick.name);
     if (r < 0)

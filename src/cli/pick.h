@@ -22,6 +22,9 @@ struct pick {
 int pick_open(const char *name, struct pick *ret, struct err *err);
 void pick_done(struct pick *pick);
 
+/* It waits in the trash of a server. */
+int pick_refuse_deleted(const char *name, struct err *err);
+
 /* ERR_FAILED_PRECONDITION and -EBUSY, with what can be done. */
 int pick_refuse_running(const char *name, struct err *err);
 

@@ -1,6 +1,7 @@
 #include "sandbox/launch.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -8,7 +9,9 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/mem.h"
+#include "base/path.h"
 #include "base/program.h"
 
 #define STOP_MS 30000
@@ -81,6 +84,20 @@ static int spawn(const char *program, const char *dir, enum launch_kind kind, in
     return proc_spawn(&spec, &ret->supervisor, err);
 }
 
+/* A sandbox that runs again has changes again that nobody has decided about. */
+static void reopen(const struct state_dir *state_dir, const char *name)
+{
+    autofd int dir_fd = path_open_beneath(state_dir->sandboxes_fd, name, O_RDONLY | O_DIRECTORY, 0);
+    enum sandbox_dir_decision decision;
+    bool is_deleted;
+
+    if (dir_fd < 0 || sandbox_dir_read_decision(dir_fd, &decision, &is_deleted) < 0 ||
+        (decision == SANDBOX_DIR_OPEN && !is_deleted))
+        return;
+    if (sandbox_dir_write_decision(dir_fd, SANDBOX_DIR_OPEN, false) < 0)
+        log_warn("a sandbox runs that counts as decided", LOG_STR("sandbox", name));
+}
+
 int launch(const struct state_dir *state_dir, const char *name, enum launch_kind kind, const struct launch_wait *wait,
            struct launch *ret, struct err *err)
 {
@@ -100,6 +117,8 @@ int launch(const struct state_dir *state_dir, const char *name, enum launch_kind
     close(steal_fd(&theirs));
     if (r == 0)
         r = await_running(ret, name, wait, err);
+    if (r == 0)
+        reopen(state_dir, name);
     if (r < 0 && kind == LAUNCH_DETACHED)
         proc_signal(&ret->supervisor, SIGTERM);
     if (r < 0)

@@ -2,6 +2,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/file.h>
 #include <time.h>
 #include <unistd.h>
@@ -9,9 +11,15 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/directory.h"
+#include "base/file.h"
+#include "base/mem.h"
 #include "base/path.h"
 #include "sandbox/host_mount.h"
 #include "wire/ctl_client.h"
+
+#define DECISION_FILE "decision"
+#define DECISION_BYTES_MAX 64
+#define STATE_BYTES_MAX 65536
 
 #define LOCK_TRIES 10      /* 2 ms apart */
 #define STOP_GRACE_MS 2000 /* for its commands */
@@ -93,4 +101,52 @@ void sandbox_dir_unmount_leftover(int dir_fd)
 
     if (sandbox_dir_lock(dir_fd, &lock) == 0)
         host_mount_hide(dir_fd);
+}
+
+bool sandbox_dir_ended_well(int dir_fd)
+{
+    autodone(buf) struct buf text = BUF_EMPTY;
+    autofree char *line = xprintf("state %s\n", ctl_state_name(CTL_STATE_STOPPED));
+
+    return !sandbox_dir_is_running(dir_fd) && file_read(dir_fd, "state", STATE_BYTES_MAX, &text) == 0 &&
+           text.len >= strlen(line) && memcmp(text.data, line, strlen(line)) == 0;
+}
+
+/* ---- decision ---- */
+
+static const char *const decisions[] = { "open", "approved", "rejected" };
+
+int sandbox_dir_read_decision(int dir_fd, enum sandbox_dir_decision *ret, bool *ret_is_deleted)
+{
+    autodone(buf) struct buf text = BUF_EMPTY;
+    char word[16] = "", more[16] = "";
+    int r = file_read(dir_fd, DECISION_FILE, DECISION_BYTES_MAX, &text);
+
+    if (r < 0)
+        return r;
+    buf_add_char(&text, '\0');
+    r = sscanf(text.data, "%15s %15s", word, more);
+    for (size_t i = 0; r >= 1 && i < ARRAY_LEN(decisions); i++) {
+        if (strcmp(word, decisions[i]) != 0 || (r == 2 && strcmp(more, "deleted") != 0))
+            continue;
+        *ret = (enum sandbox_dir_decision) i;
+        *ret_is_deleted = r == 2;
+        return 0;
+    }
+    return -EBADMSG;
+}
+
+int sandbox_dir_write_decision(int dir_fd, enum sandbox_dir_decision decision, bool is_deleted)
+{
+    autofree char *text = xprintf("%s%s\n", decisions[decision], is_deleted ? " deleted" : "");
+
+    return file_replace(dir_fd, DECISION_FILE, text, strlen(text), 0600);
+}
+
+bool sandbox_dir_is_deleted(int dir_fd)
+{
+    enum sandbox_dir_decision decision;
+    bool is_deleted = false;
+
+    return sandbox_dir_read_decision(dir_fd, &decision, &is_deleted) == 0 && is_deleted;
 }

@@ -28,3 +28,17 @@ bool sandbox_dir_has_changes(int dir_fd);
 /* Unmounts from the host what a sandbox that has ended left mounted: a container's supervisor that was killed leaves it, and host_mount.h.
  * Nothing to do while its supervisor lives. */
 void sandbox_dir_unmount_leftover(int dir_fd);
+
+/* Returns true if its last supervisor was asked to end, and did: neither failed nor was killed. */
+bool sandbox_dir_ended_well(int dir_fd);
+
+/* What people decided about it, in the file `decision`: so whoever has the directory knows it, whatever becomes of a server's database. A
+ * deleted sandbox waits in the trash: it is neither listed nor started, and can be restored for a while. Numbered as in the store. */
+enum sandbox_dir_decision { SANDBOX_DIR_OPEN = 0, SANDBOX_DIR_APPROVED = 1, SANDBOX_DIR_REJECTED = 2 };
+
+/* -ENOENT: nobody has written it yet. -EBADMSG. */
+int sandbox_dir_read_decision(int dir_fd, enum sandbox_dir_decision *ret, bool *ret_is_deleted);
+/* Durable. */
+int sandbox_dir_write_decision(int dir_fd, enum sandbox_dir_decision decision, bool is_deleted);
+/* Returns true for a sandbox in the trash. */
+bool sandbox_dir_is_deleted(int dir_fd);

@@ -242,14 +242,6 @@ int state_dir_each_name(const struct state_dir *state_dir, state_dir_fn fn, void
     return each(state_dir, true, fn, cookie, err);
 }
 
-int state_dir_check(const struct state_dir *state_dir, const char *name, struct err *err)
-{
-    autoptr(sandbox_spec) spec = NULL;
-    autofd int dir_fd = state_dir_open_sandbox(state_dir, name);
-
-    return dir_fd < 0 ? err_errno(err, dir_fd, "opening its directory") : sandbox_spec_load(dir_fd, &spec, err);
-}
-
 void state_dir_unmount_ended(const struct state_dir *state_dir, const char *name)
 {
     autofd int dir_fd = path_open_beneath(state_dir->sandboxes_fd, name, O_RDONLY | O_DIRECTORY, 0);

@@ -31,6 +31,7 @@ struct state_dir {
 #define STATE_DIR_NONE ((struct state_dir){ .fd = -1, .sandboxes_fd = -1, .locks_fd = -1, .names_fd = -1 })
 #define STATE_DIR_NAMES "names"
 #define STATE_DIR_LOCK "server-lock" /* locked by the server of the state directory while it lives */
+#define STATE_DIR_OLD_PART "mounts" /* where servers of the first edition kept theirs */
 
 /* Where it is or would be, without looking; NULL when nothing says where. Free it. */
 char *state_dir_find_path(struct err *err);
@@ -75,12 +76,14 @@ int state_dir_each(const struct state_dir *state_dir, state_dir_fn fn, void *coo
 /* The same, and for what could be a sandbox's directory and is none that can be opened: its `dir_fd` is -errno. */
 int state_dir_each_name(const struct state_dir *state_dir, state_dir_fn fn, void *cookie, struct err *err);
 
-/* Whether a sandbox that does not run has its directory, with a spec that can be read. The reason in `err` if not. */
-int state_dir_check(const struct state_dir *state_dir, const char *name, struct err *err);
-
 /* The path of one of its files, for what needs a path. Free it. */
 char *state_dir_path(const struct state_dir *state_dir, const char *id, const char *file);
 
 /* Gives each sandbox of a release before ids that does not run an id, a directory of that name and a claim on its name. What fails is left for
  * the next time. Done by state_dir_open(). */
 void state_dir_convert(struct state_dir *state_dir);
+
+/* Moves what a server of the first edition kept in the part "mounts" into the state directory itself, and leaves a symlink for those that
+ * still run and know the old path. Only for a server that has the state directory for itself. -EBUSY while a server of the first edition
+ * runs. Can be cut short anywhere and is finished by the next call. */
+int state_dir_take_in(struct state_dir *state_dir, struct err *err);

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -18,6 +19,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/path.h"
 #include "base/sandbox_id.h"
 #include "sandbox/sandbox_names.h"
 #include "sandbox/state_dir_int.h"
@@ -94,4 +96,74 @@ void state_dir_convert(struct state_dir *state_dir)
     for (const struct dirent *d; (d = directory_next(dir));)
         if (sandbox_name_is_valid(d->d_name) && !sandbox_id_is_valid(d->d_name))
             convert_one(state_dir, d->d_name);
+}
+
+/* ---- servers of the first edition ---- */
+
+/* A lock on a file goes with the file, so one that a running sandbox holds on its user goes on being held. Nothing is replaced; what is there
+ * twice stays where it is. Returns -EEXIST for that. */
+static int take_in_entries(int from_fd, int to_fd)
+{
+    autodirectory dir = directory_open(from_fd);
+    int r = dir ? 0 : -errno;
+
+    for (const struct dirent *d; dir && (d = directory_next(dir));) {
+        if (d->d_name[0] == '.')
+            continue; /* a temporary one, which was never acknowledged */
+        if (renameat2(from_fd, d->d_name, to_fd, d->d_name, RENAME_NOREPLACE) < 0)
+            r = -errno;
+    }
+    return r;
+}
+
+static int take_in_part(int old_fd, const char *name, int to_fd, struct err *err)
+{
+    autofd int fd = path_open_beneath(old_fd, name, O_RDONLY | O_DIRECTORY, 0);
+    int r = fd == -ENOENT ? 0 : fd < 0 ? fd : take_in_entries(fd, to_fd);
+
+    if (r == 0)
+        r = file_fsync_dir(to_fd);
+    return r < 0 ? err_errno(err, r, "moving '" STATE_DIR_OLD_PART "/%s' into its parent", name) : 0;
+}
+
+int state_dir_take_in(struct state_dir *state_dir, struct err *err)
+{
+    static const char host_id[] = "host-id", link[] = STATE_DIR_OLD_PART ".new";
+    autofd int old_fd = path_open_beneath(state_dir->fd, STATE_DIR_OLD_PART, O_RDONLY | O_DIRECTORY, 0);
+    struct stat here, there;
+    autofd int lock = -1;
+    int r;
+
+    if (old_fd == -ENOENT || old_fd == -ELOOP || old_fd == -ENOTDIR)
+        return 0;
+    if (old_fd < 0)
+        return err_errno(err, old_fd, "opening '%s/" STATE_DIR_OLD_PART "'", state_dir->path);
+    if (fstat(old_fd, &there) < 0 || fstat(state_dir->fd, &here) < 0 || here.st_dev != there.st_dev)
+        return 0; /* a disk of its own, which the configuration names as the place */
+    lock = path_open_beneath(old_fd, "server-lock", O_RDWR, 0);
+    if (lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) < 0)
+        return err_set(err, ERR_FAILED_PRECONDITION, -EBUSY,
+                       "a server of an earlier release serves the sandboxes in '%s/" STATE_DIR_OLD_PART "'; stop it first",
+                       state_dir->path);
+    r = take_in_part(old_fd, "uids", state_dir->locks_fd, err);
+    if (r == -EEXIST)
+        *err = ERR_NONE; /* a user of whom both kept a file */
+    else if (r < 0)
+        return r;
+    r = take_in_part(old_fd, "sandboxes", state_dir->sandboxes_fd, err);
+    if (r < 0)
+        return r;
+    fault("take_in_moved");
+    /* The rows of a database belong to the host of this id. */
+    if (renameat(old_fd, host_id, state_dir->fd, host_id) < 0 && errno != ENOENT)
+        return err_errno(err, -errno, "moving '%s/" STATE_DIR_OLD_PART "/%s' into its parent", state_dir->path, host_id);
+    unlinkat(state_dir->fd, link, 0);
+    if (symlinkat(".", state_dir->fd, link) < 0 ||
+        renameat2(state_dir->fd, link, state_dir->fd, STATE_DIR_OLD_PART, RENAME_EXCHANGE) < 0)
+        return err_errno(err, -errno, "replacing '%s/" STATE_DIR_OLD_PART "' by a link", state_dir->path);
+    r = file_fsync_dir(state_dir->fd);
+    if (r == 0)
+        r = file_remove_tree(state_dir->fd, link);
+    log_info("moved the sandboxes of an earlier release", LOG_STR("directory", state_dir->path));
+    return r < 0 ? err_errno(err, r, "removing the empty '%s/" STATE_DIR_OLD_PART "'", state_dir->path) : 0;
 }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -40,7 +41,7 @@ static int set_places(struct config *config, struct err *err)
     if (!home)
         return -EINVAL;
     config->codebase_path = xprintf("%s/codebases", home);
-    config->mount_path = xprintf("%s/mounts", home);
+    config->mount_path = xdup(home);
     config->db_path = xprintf("%s/metadata.db", home);
     config->unix_socket = xprintf("%s/grpc.sock", home);
     return 0;
@@ -273,22 +274,56 @@ static int check_docker(struct config *config, struct err *err)
     return 0;
 }
 
+/* Codebases may be beside the directory `sandboxes`, not in it nor in its two siblings. */
+static int check_places(struct config *config, struct err *err)
+{
+    static const char *const parts[] = { "sandboxes", STATE_DIR_NAMES, "uids" };
+    bool is_within = path_is_beneath(config->codebase_path, config->mount_path);
+
+    for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
+        autofree char *part = xprintf("%s/%s", config->mount_path, parts[i]);
+
+        is_within = is_within || path_is_beneath(part, config->codebase_path);
+    }
+    if (is_within)
+        return err_invalid(err, "storage.codebase_path '%s' and storage.mount_path '%s' must not lie in one another",
+                           config->codebase_path, config->mount_path);
+    return 0;
+}
+
+/* The first edition kept its sandboxes in STATE/mounts, and its configuration files say so. The service moves them (state_dir_take_in()),
+ * unless somebody has mounted a disk there. */
+static void replace_old_place(struct config *config)
+{
+    struct err ignored = ERR_NONE;
+    autofree char *home = state_dir_find_path(&ignored);
+    autofree char *old = home ? xprintf("%s/" STATE_DIR_OLD_PART, home) : NULL;
+    struct stat at_home, at_old;
+    bool is_disk = old && lstat(home, &at_home) == 0 && lstat(old, &at_old) == 0 && at_home.st_dev != at_old.st_dev;
+
+    if (!old || strcmp(config->mount_path, is_disk ? home : old) != 0)
+        return;
+    free(config->mount_path);
+    config->mount_path = is_disk ? steal_ptr(&old) : steal_ptr(&home);
+}
+
 static int check(struct config *config, struct err *err)
 {
     int r = make_absolute(&config->codebase_path, err);
 
     if (r == 0)
         r = make_absolute(&config->mount_path, err);
+    if (r == 0)
+        replace_old_place(config);
     if (r == 0 && !is_database_url(config->db_path))
         r = make_absolute(&config->db_path, err);
     if (r < 0)
         return r;
     if (!*config->codebase_path || !*config->mount_path || !*config->db_path)
         return err_invalid(err, "storage.codebase_path, storage.mount_path and storage.db_path must not be empty");
-    if (path_is_beneath(config->codebase_path, config->mount_path) ||
-        path_is_beneath(config->mount_path, config->codebase_path))
-        return err_invalid(err, "storage.codebase_path '%s' and storage.mount_path '%s' must not lie in one another",
-                           config->codebase_path, config->mount_path);
+    r = check_places(config, err);
+    if (r < 0)
+        return r;
     if (!*config->tls_cert != !*config->tls_key)
         return err_invalid(err, "server.tls_cert and server.tls_key go together");
     if (*config->tls_client_ca && !*config->tls_cert)

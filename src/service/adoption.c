@@ -12,6 +12,7 @@
 #include "service/janitor.h"
 #include "service/life.h"
 #include "service/sandbox_care.h"
+#include "service/sandbox_index.h"
 #include "service/service_int.h"
 #include "service/sync.h"
 #include "service/watch.h"
@@ -27,6 +28,7 @@
 
 /* Who is asked for one sandbox alone waits for longer. */
 #define SINGLE_MS 10000
+#define TRY_MS 2000
 #define CONNECT_PAUSE_MS 10
 
 #define BIT(name) SANDBOX_STATUS_BIT(SANDBOX_STATUS_##name)
@@ -82,14 +84,14 @@ static int connect_patiently(int dir_fd, int timeout_ms, int *ret_fd, struct err
 }
 
 /* -ENOTCONN: it does not run, or ends. Otherwise somebody has it, and does not answer. */
-static int greet(int dir_fd, int timeout_ms, int *ret_fd, struct err *err)
+static int greet(int dir_fd, int connect_ms, int hello_ms, int *ret_fd, struct err *err)
 {
     enum ctl_state state = CTL_STATE_RUNNING;
     autofd int fd = -1;
-    int r = connect_patiently(dir_fd, timeout_ms, &fd, err);
+    int r = connect_patiently(dir_fd, connect_ms, &fd, err);
 
     if (r == 0)
-        r = hello_await(fd, timeout_ms, &state, err);
+        r = hello_await(fd, hello_ms, &state, err);
     if (r < 0)
         return sandbox_dir_is_running(dir_fd) ? -EBUSY : -ENOTCONN;
     if (state != CTL_STATE_RUNNING)
@@ -98,7 +100,7 @@ static int greet(int dir_fd, int timeout_ms, int *ret_fd, struct err *err)
     return 0;
 }
 
-static int take(struct service *service, struct sandbox_conn *conn, const struct sandbox_row *row, int timeout_ms,
+static int take(struct service *service, struct sandbox_conn *conn, const struct sandbox_row *row, int connect_ms, int hello_ms,
                 struct err *err)
 {
     char name[SANDBOX_NAME_MAX];
@@ -108,7 +110,7 @@ static int take(struct service *service, struct sandbox_conn *conn, const struct
     int r = state_dir_find(&service->state_dir, conn->id, name, &dir_fd, err);
 
     if (r == 0)
-        r = greet(dir_fd, timeout_ms, &fd, err);
+        r = greet(dir_fd, connect_ms, hello_ms, &fd, err);
     if (r == -ENOTCONN)
         sandbox_dir_unmount_leftover(dir_fd);
     if (r < 0)
@@ -124,7 +126,12 @@ static int take(struct service *service, struct sandbox_conn *conn, const struct
 
 int adoption_take(struct service *service, struct sandbox_conn *conn, const struct sandbox_row *row, struct err *err)
 {
-    return take(service, conn, row, SINGLE_MS, err);
+    return take(service, conn, row, SINGLE_MS, SINGLE_MS, err);
+}
+
+int adoption_try(struct service *service, struct sandbox_conn *conn, const struct sandbox_row *row, struct err *err)
+{
+    return take(service, conn, row, 0, TRY_MS, err);
 }
 
 static int patience_ms(const struct round *round)
@@ -137,7 +144,7 @@ static int patience_ms(const struct round *round)
 static int adopt(const struct round *round, struct sandbox_conn *conn, const struct sandbox_row *row, struct err *err)
 {
     struct err unseen = ERR_NONE;
-    int r = take(round->service, conn, row, patience_ms(round), err);
+    int r = take(round->service, conn, row, patience_ms(round), patience_ms(round), err);
 
     if (r < 0)
         return r;
@@ -165,14 +172,24 @@ static const char *reason_of_end(const struct round *round, const struct sandbox
                                                   : "the sandbox ended while no server was there";
 }
 
+/* `agentfense run` or `stop` ended it, and no server was there. */
+static bool ended_well(struct service *service, const char *id)
+{
+    char found[SANDBOX_NAME_MAX];
+    struct err ignored = ERR_NONE;
+    autofd int dir_fd = -1;
+
+    return state_dir_find(&service->state_dir, id, found, &dir_fd, &ignored) == 0 && sandbox_dir_ended_well(dir_fd);
+}
+
 static void note_end(const struct round *round, struct sandbox_row *row, const char *why, struct err *err)
 {
     struct service *service = round->service;
 
     if (row->status == SANDBOX_STATUS_ERROR)
         return;
-    if (row->status == SANDBOX_STATUS_STOPPING) {
-        life_move(service, row, 0, SANDBOX_STATUS_STOPPED, NULL, err);
+    if (row->status == SANDBOX_STATUS_STOPPING || (row->status == SANDBOX_STATUS_RUNNING && ended_well(service, row->id))) {
+        life_note_stop(service, row, err);
         return;
     }
     if (session_row_close_all(service->store, row->id, NULL, clock_wall_ns(), err) < 0 ||
@@ -285,6 +302,8 @@ static void look_at(const struct round *round, struct sandbox_conn *conn, struct
     } else {
         note_silence(round, row, &err);
     }
+    if (r < 0)
+        sandbox_index_settle(service, conn, row, &err); /* its directory may be gone, too */
 }
 
 int adoption_settle(struct service *service, struct sandbox_conn *conn, struct sandbox_row *row, struct err *err)
@@ -344,7 +363,7 @@ static int go_through(struct round *round, struct err *err)
     return service_each_sandbox(round->service, &filter, take_up_listed, round, err);
 }
 
-/* A version before this one wrote that a sandbox runs after it had started it: a supervisor of which nobody was told is ended. */
+/* A supervisor of a deleted sandbox is ended: nobody was told of its start. */
 static int end_if_stray(const char *name, int dir_fd, void *cookie)
 {
     struct service *service = cookie;
@@ -352,8 +371,7 @@ static int end_if_stray(const char *name, int dir_fd, void *cookie)
     struct err ignored = ERR_NONE;
 
     if (!sandbox_id_is_valid(name) || !sandbox_dir_is_running(dir_fd) ||
-        sandbox_row_get(service->store, name, &row, &ignored) < 0 ||
-        !((BIT(PENDING) | BIT(STOPPED) | BIT(DELETED)) & SANDBOX_STATUS_BIT((unsigned) row.status)))
+        sandbox_row_get(service->store, name, &row, &ignored) < 0 || row.status != SANDBOX_STATUS_DELETED)
         return 0;
     struct sandbox_conn *conn = sandbox_conn_get(&service->conns, name);
     pthread_mutex_lock(&conn->life);

@@ -16,6 +16,10 @@ int life_hold(struct service *service, const struct caller *caller, const char *
               struct sandbox_row *ret, struct err *err);
 void life_release(struct sandbox_conn *conn);
 
+/* Locks the directory of one that does not run: until the lock is closed, neither `agentfense run` nor another command starts, changes or removes
+ * it. Waits a moment. ERR_FAILED_PRECONDITION, SANDBOX_IN_USE. -1 in `ret_lock_fd`: it has no directory. */
+int life_lock_dir(const struct service *service, const char *id, int *ret_lock_fd, struct err *err);
+
 /* Writes the step, in the store and in the row. */
 int life_move(struct service *service, struct sandbox_row *row, unsigned from, enum sandbox_status to, const char *reason,
               struct err *err);
@@ -47,7 +51,10 @@ void life_end(struct service *service, struct sandbox_conn *conn);
  * it: it is ended. */
 void life_end_stray(struct service *service, struct sandbox_conn *conn, const struct sandbox_row *row);
 
-/* Without the lock: it ended, and nobody asked for that. */
+/* It does not run any more, and somebody wanted that: its row says so. */
+int life_note_stop(struct service *service, struct sandbox_row *row, struct err *err);
+
+/* Without the lock: it ended, and this server did not ask for that. Somebody else did if there is no reason: then it is stopped, else in ERROR. */
 void life_ended(struct service *service, struct sandbox_conn *conn, const char *reason);
 
 /* ---- sandbox_remove.c ---- */

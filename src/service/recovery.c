@@ -12,6 +12,7 @@
 #include "service/life.h"
 #include "service/pending_delete.h"
 #include "service/reviews_int.h"
+#include "service/sandbox_index.h"
 #include "service/service_int.h"
 #include "service/sync.h"
 
@@ -95,8 +96,11 @@ static void refresh(struct sandbox_conn *conn, void *cookie)
 
 int recovery_run(struct service *service, struct err *err)
 {
-    int r = recover_codebases(service, err);
+    /* First: a codebase that only a sandbox's directory knows is not nobody's. */
+    int r = sandbox_index_open(service, err);
 
+    if (r == 0)
+        r = recover_codebases(service, err);
     if (r == 0)
         r = adoption_run(service, err);
     if (r == 0) {

@@ -76,6 +76,11 @@ static int review_lock_take_codebase(struct review_lock *review_lock, struct err
     return 0;
 }
 
+static bool is_running(const struct review_lock *review_lock)
+{
+    return sandbox_row_state(&review_lock->row) == SANDBOX_STATE_ACTIVE && !review_lock->starts_again;
+}
+
 int review_lock_begin(struct service *service, const struct caller *caller, const char *id, int64_t version, unsigned states,
                       const char *verbed, struct review_lock *ret, struct err *err)
 {
@@ -89,7 +94,7 @@ int review_lock_begin(struct service *service, const struct caller *caller, cons
         r = check(&ret->row, version, states, verbed, err);
     if (r < 0)
         return r;
-    ret->delta_path = sandboxes_path(service, id, "delta");
+    ret->delta_path = sandboxes_path(service, ret->row.id, "delta");
     ret->prefix = review_prefix(&ret->row);
     ret->dir_fd = openat(service->state_dir.sandboxes_fd, ret->conn->id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (ret->dir_fd < 0 && errno != ENOENT)
@@ -98,7 +103,10 @@ int review_lock_begin(struct service *service, const struct caller *caller, cons
         return err_set_reason(
             err, err_set(err, ERR_FAILED_PRECONDITION, -ENOENT, "the changes of sandbox %s are not there any more", id),
             "INVALID_STATE");
-    r = review_lock_take_codebase(ret, err);
+    if (!is_running(ret))
+        r = life_lock_dir(service, ret->conn->id, &ret->dir_lock_fd, err);
+    if (r == 0)
+        r = review_lock_take_codebase(ret, err);
     if (r < 0)
         return r;
     review_record_recover(ret);
@@ -133,11 +141,6 @@ bool review_lock_is_copy(const struct review_lock *review_lock)
     return strcmp(review_lock->row.driver, "copy") == 0;
 }
 
-static bool is_running(const struct review_lock *review_lock)
-{
-    return sandbox_row_state(&review_lock->row) == SANDBOX_STATE_ACTIVE && !review_lock->starts_again;
-}
-
 bool review_lock_is_calm(const struct review_lock *review_lock)
 {
     return review_lock->fd >= 0 || !is_running(review_lock);
@@ -167,7 +170,7 @@ static int stop_for_now(struct review_lock *review_lock, const char *why, struct
             "WOULD_STOP");
     life_end(review_lock->service, review_lock->conn);
     review_lock->starts_again = true;
-    return 0;
+    return life_lock_dir(review_lock->service, review_lock->conn->id, &review_lock->dir_lock_fd, err);
 }
 
 static int hold(struct review_lock *review_lock, struct err *err)
@@ -379,10 +382,12 @@ int review_lock_halt(struct review_lock *review_lock, struct err *err)
         release_held(review_lock, NULL, 0, &(struct err){ 0 });
     if (sandbox_row_state(&review_lock->row) != SANDBOX_STATE_ACTIVE)
         return 0;
+    cleanup_fd(&review_lock->dir_lock_fd);
+    review_lock->dir_lock_fd = -1;
     r = life_stop(review_lock->service, NULL, review_lock->conn, &review_lock->row, err);
     if (r == 0)
         review_lock->starts_again = false;
-    return r;
+    return r < 0 ? r : life_lock_dir(review_lock->service, review_lock->conn->id, &review_lock->dir_lock_fd, err);
 }
 
 static void start_again(struct review_lock *review_lock)
@@ -401,6 +406,7 @@ void review_lock_done(struct review_lock *review_lock)
 {
     if (review_lock->fd >= 0)
         release_held(review_lock, NULL, 0, &(struct err){ 0 });
+    cleanup_fd(&review_lock->dir_lock_fd);
     if (review_lock->starts_again)
         start_again(review_lock);
     if (review_lock->conn)

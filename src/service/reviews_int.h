@@ -19,6 +19,7 @@ struct review_lock {
     struct sandbox_row row;
     char *delta_path, *prefix; /* owned; the scope from the project's root: "services/api", or "" */
     int dir_fd;                /* owned: the workspace's directory */
+    int dir_lock_fd;           /* owned: of one that does not run, so that nobody starts or changes it; -1: it runs */
     int fd;                    /* owned: the connection that holds; -1: nothing runs */
     char *payload;             /* owned */
     struct codebase *codebase; /* owned; whose files are the base; NULL: it is a directory */
@@ -28,7 +29,7 @@ struct review_lock {
     bool starts_again;  /* that happened */
 };
 
-#define REVIEW_LOCK_NONE ((struct review_lock){ .dir_fd = -1, .fd = -1 })
+#define REVIEW_LOCK_NONE ((struct review_lock){ .dir_fd = -1, .dir_lock_fd = -1, .fd = -1 })
 
 /* Takes its lock and reads its row, finishes what was cut short. `statuses` are bits; another is INVALID_STATE, "cannot be VERBED".
  * SANDBOX_SYNCS: its changes go to its codebase without a review. */

@@ -419,7 +419,16 @@ static int fill_spec(struct service *service, struct sandbox_draft *draft, struc
     struct sandbox_row *row = &draft->out->row;
     struct sandbox_spec *spec = draft->spec = xnew(struct sandbox_spec);
 
-    spec->name = xdup(draft->id);
+    spec->id = xdup(draft->id);
+    spec->name = xdup(row->name);
+    spec->owner = xdup(row->owner_id);
+    spec->codebase_id = xdup(row->codebase_id);
+    spec->project_root = xdup(row->project_root);
+    spec->preset = xdup(row->preset);
+    spec->no_lock = row->no_lock;
+    spec->syncs = row->sync_on_completion;
+    for (char **path = row->reserved_paths; path && *path; path++)
+        sandbox_spec_add_reserved(spec, *path);
     spec->base_path = draft->is_over_directory ? xdup(row->scope_path)
                                                : xprintf("%s/%s/files", service->options.codebase_path, request->codebase_id);
     spec->is_live = draft->is_over_directory;

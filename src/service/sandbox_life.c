@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -14,12 +15,14 @@
 #include "base/fault.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/path.h"
 #include "fence/delta.h"
 #include "sandbox/host_mount.h"
 #include "sandbox/launch.h"
 #include "service/adoption.h"
 #include "service/events.h"
 #include "service/janitor.h"
+#include "service/sandbox_index.h"
 #include "service/sandbox_tend.h"
 #include "service/service_int.h"
 #include "service/sync.h"
@@ -31,6 +34,8 @@
 #define GRACE_MS 2000
 #define STOP_MS 30000
 #define DESCRIPTOR_PAUSE_MS 50
+#define LOCK_WAIT_MS 2000
+#define LOCK_PAUSE_MS 20
 #define BIT(name) SANDBOX_STATUS_BIT(SANDBOX_STATUS_##name)
 
 /* ---- holding one ---- */
@@ -48,6 +53,24 @@ static int note_end(struct service *service, struct sandbox_conn *conn, struct s
     return sandbox_row_get(service->store, conn->id, row, err);
 }
 
+static bool is_directory(const struct service *service, const char *id)
+{
+    struct stat st;
+
+    return fstatat(service->state_dir.sandboxes_fd, id, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode);
+}
+
+/* One whose spec cannot be read can still be looked at and removed. What is not to be trusted is not touched. -ENOENT: it is gone. */
+static int settle_index(struct service *service, struct sandbox_conn *conn, struct sandbox_row *row, struct err *err)
+{
+    int r = sandbox_index_settle(service, conn, row, err);
+
+    if (r == -EPERM && is_directory(service, conn->id))
+        return r;
+    *err = ERR_NONE;
+    return row->id ? 0 : -ENOENT;
+}
+
 int life_hold(struct service *service, const struct caller *caller, const char *id, struct sandbox_conn **ret_conn,
               struct sandbox_row *ret, struct err *err)
 {
@@ -62,6 +85,8 @@ int life_hold(struct service *service, const struct caller *caller, const char *
     pthread_mutex_lock(&conn->life);
     sandbox_row_done(&row);
     r = sandbox_row_get(service->store, conn->id, &row, err);
+    if (r == 0)
+        r = settle_index(service, conn, &row, err);
     if (r == -ENOENT)
         r = refuse_sandbox(err);
     if (r == 0)
@@ -84,6 +109,27 @@ void life_release(struct sandbox_conn *conn)
     sandbox_conn_unref(conn);
 }
 
+int life_lock_dir(const struct service *service, const char *id, int *ret_lock_fd, struct err *err)
+{
+    int64_t until_ns = clock_now_ns() + LOCK_WAIT_MS * CLOCK_NS_PER_MS;
+    autofd int dir_fd = path_open_beneath(service->state_dir.sandboxes_fd, id, O_RDONLY | O_DIRECTORY, 0);
+    int r;
+
+    *ret_lock_fd = -1;
+    if (dir_fd < 0)
+        return 0;
+    while ((r = sandbox_dir_lock(dir_fd, ret_lock_fd)) == -EBUSY && clock_now_ns() < until_ns)
+        poll(NULL, 0, LOCK_PAUSE_MS);
+    if (r == -EBUSY)
+        return err_set_reason(err,
+                              err_set(err, ERR_FAILED_PRECONDITION, r,
+                                      "sandbox %s is in use: 'agentfense run' or another command of this host works with it; "
+                                      "wait for that, or end it with 'agentfense stop %s'",
+                                      id, id),
+                              "SANDBOX_IN_USE");
+    return r < 0 ? err_errno(err, r, "locking sandbox %s", id) : 0;
+}
+
 /* ---- one step ---- */
 
 int life_move(struct service *service, struct sandbox_row *row, unsigned from, enum sandbox_status to, const char *reason,
@@ -103,7 +149,11 @@ int life_decide(struct service *service, struct sandbox_row *row, enum sandbox_d
                                  .decision = decision,
                                  .now_ns = clock_wall_ns() };
 
-    return sandbox_row_move(service->store, &move, row, err);
+    int r = move.from & SANDBOX_STATUS_BIT((unsigned) row->status)
+                ? sandbox_index_note(service, row->id, (int) decision, false, err)
+                : 0;
+
+    return r < 0 ? r : sandbox_row_move(service->store, &move, row, err);
 }
 
 int life_check_version(const struct sandbox_row *row, int64_t version, struct err *err)
@@ -262,8 +312,6 @@ int life_start(struct service *service, const struct caller *caller, struct sand
     struct err ignored = ERR_NONE;
     int r;
 
-    if (row->status != SANDBOX_STATUS_ERROR)
-        life_end_stray(service, conn, row);
     r = check_base(service, row, err);
     if (r == 0)
         r = sandbox_row_move(service->store, &move, row, err);
@@ -410,7 +458,15 @@ int life_stop(struct service *service, const struct caller *caller, struct sandb
     return 0;
 }
 
-/* ---- ends that nobody asked for ---- */
+/* ---- ends that nobody here asked for ---- */
+
+int life_note_stop(struct service *service, struct sandbox_row *row, struct err *err)
+{
+    int r =
+        row->status == SANDBOX_STATUS_STOPPING ? 0 : life_move(service, row, BIT(RUNNING), SANDBOX_STATUS_STOPPING, NULL, err);
+
+    return r < 0 ? r : life_move(service, row, BIT(STOPPING), SANDBOX_STATUS_STOPPED, NULL, err);
+}
 
 /* What was done in it is still there, and so is what it reserved: it can be started again. */
 void life_ended(struct service *service, struct sandbox_conn *conn, const char *reason)
@@ -423,13 +479,18 @@ void life_ended(struct service *service, struct sandbox_conn *conn, const char *
     close_sessions(service, conn);
     r = sandbox_row_get(service->store, conn->id, &row, &err);
     if (r == 0)
-        r = life_move(service, &row, BIT(RUNNING), SANDBOX_STATUS_ERROR, reason, &err);
+        r = reason ? life_move(service, &row, BIT(RUNNING), SANDBOX_STATUS_ERROR, reason, &err)
+                   : life_note_stop(service, &row, &err);
     if (r < 0) {
         log_error("the end of a sandbox could not be noted", LOG_STR("sandbox_id", conn->id), LOG_STR("error", err.text));
         janitor_doubt(service);
         return;
     }
     measure(service, &row);
+    if (!reason) {
+        sandbox_tell(service, &caller_system, &row, "sandbox_stopped", NULL, NULL);
+        return;
+    }
     sandboxes_totals(service)->errors++;
     sandbox_tell(service, &caller_system, &row, "sandbox_failed", NULL, json_pack("{s:s}", "reason", row.reason));
 }

@@ -5,6 +5,7 @@
 
 #include "base/mem.h"
 #include "service/row_info.h"
+#include "service/sandbox_index.h"
 #include "service/sandboxes.h"
 #include "service/service_int.h"
 
@@ -24,8 +25,11 @@ int service_find_sandbox(struct service *service, const struct caller *caller, c
 {
     const char *owner = caller->is_admin ? NULL : caller->owner;
     char id[SANDBOX_ID_MAX];
-    int r = sandbox_id_parse(text, id) == 0 ? sandbox_row_get(service->store, id, ret, err)
-                                            : sandbox_row_find(service->store, owner, text, ret, err);
+    int r;
+
+    sandbox_index_refresh(service);
+    r = sandbox_id_parse(text, id) == 0 ? sandbox_row_get(service->store, id, ret, err)
+                                        : sandbox_row_find(service->store, owner, text, ret, err);
 
     if (r == 0 && !caller_sees(caller, ret->owner_id)) {
         sandbox_row_done(ret);
@@ -117,7 +121,7 @@ static void show_fact(struct service *service, struct sandbox_row *row)
         show_broken(row, err.text);
         return;
     }
-    if (!is_at_rest || strcmp(row->host_id, service->host_id) != 0 || state_dir_check(&service->state_dir, row->id, &err) == 0)
+    if (!is_at_rest || strcmp(row->host_id, service->host_id) != 0 || sandbox_index_check(service, row->id, &err) == 0)
         return;
     /* Or it was removed since the row was read. */
     if (sandbox_row_get(service->store, row->id, &now, &ignored) == 0 && now.status == row->status)
@@ -153,6 +157,7 @@ int sandboxes_list(struct service *service, const struct caller *caller, struct 
         return err_set(err, ERR_PERMISSION_DENIED, -EPERM, "only administrators list the sandboxes of other owners");
     if (!caller->is_admin)
         filter.owner_id = caller->owner;
+    sandbox_index_refresh(service);
     r = sandbox_row_list(service->store, &filter, page, ret, err);
     for (size_t i = 0; r == 0 && i < ret->count; i++)
         show_fact(service, &ret->rows[i]);

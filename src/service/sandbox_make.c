@@ -66,7 +66,8 @@ static int build(struct service *service, struct sandbox_conn *conn, struct sand
 }
 
 /* Nothing of it is left; of one that was to be started, which nobody but its maker knows how to make, a record of why. */
-static void take_back(struct service *service, struct sandbox_conn *conn, struct sandbox_draft *draft, const char *why)
+static void take_back(struct service *service, struct sandbox_conn *conn, struct sandbox_draft *draft, int failure,
+                      const char *why)
 {
     /* Who asks again with the same key wants one, and not to hear of this one. */
     const struct sandbox_move move = { .id = draft->id,
@@ -78,10 +79,12 @@ static void take_back(struct service *service, struct sandbox_conn *conn, struct
     struct err ignored = ERR_NONE;
     int r;
 
+    bool is_told = draft->request->starts && failure != -EEXIST;
+
     if (draft->request->starts)
         life_end(service, conn); /* it may run, and only its row could not be written */
-    r = draft->request->starts ? sandbox_row_move(service->store, &move, NULL, &ignored)
-                               : sandbox_row_delete(service->store, draft->id, &ignored);
+    r = is_told ? sandbox_row_move(service->store, &move, NULL, &ignored)
+                : sandbox_row_delete(service->store, draft->id, &ignored);
     ignored = ERR_NONE;
     /* A supervisor that has not quite ended yet may hold it. */
     if (fault_is("sandbox-held") ||
@@ -111,10 +114,12 @@ static int make(struct service *service, const struct caller *caller, struct san
     if (r == 0) {
         r = build(service, conn, draft, caller->cancel_fd, err);
         if (r < 0 && r != -EINPROGRESS) {
-            take_back(service, conn, draft, err->text);
+            take_back(service, conn, draft, r, err->text);
             totals->errors++;
         }
-        if (r < 0 && draft->request->starts) {
+        if (r == -EEXIST)
+            err_set_reason(err, r, "NAME_TAKEN");
+        else if (r < 0 && draft->request->starts) {
             err_wrap(err, r, "failed to make sandbox %s", draft->id);
             if (err->code != ERR_RESOURCE_EXHAUSTED && err->code != ERR_UNAVAILABLE)
                 err->code = ERR_INTERNAL;

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fault.h"
@@ -11,6 +12,7 @@
 #include "service/janitor.h"
 #include "service/life.h"
 #include "service/sandbox_care.h"
+#include "service/sandbox_index.h"
 #include "service/service_int.h"
 #include "service/sync.h"
 
@@ -65,6 +67,7 @@ int life_delete(struct service *service, struct sandbox_conn *conn, struct sandb
                    row->status != SANDBOX_STATUS_DELETING;
     autofree char *delta_path = sandboxes_path(service, row->id, "delta");
     struct err ignored = ERR_NONE;
+    autofd int lock = -1;
     int r = 0;
 
     if (row->status == SANDBOX_STATUS_RUNNING) {
@@ -74,8 +77,8 @@ int life_delete(struct service *service, struct sandbox_conn *conn, struct sandb
     if (r < 0)
         return r;
     life_end(service, conn);
-    life_end_stray(service, conn, row);
-    if (is_made)
+    r = life_lock_dir(service, row->id, &lock, err);
+    if (r == 0 && is_made)
         r = approve_recover_before_delete(delta_path, err);
     ignored = ERR_NONE;
     if (r < 0 && row->status == SANDBOX_STATUS_STOPPING)
@@ -83,8 +86,10 @@ int life_delete(struct service *service, struct sandbox_conn *conn, struct sandb
     if (r < 0)
         return r;
     if (is_made && !purges && goes_to_trash(service, row))
+        r = sandbox_index_note(service, row->id, row->decision, true, err);
+    if (r == 0 && is_made && !purges && goes_to_trash(service, row))
         r = life_move(service, row, 0, SANDBOX_STATUS_DELETED, NULL, err);
-    else if (row->status != SANDBOX_STATUS_DELETING)
+    else if (r == 0 && row->status != SANDBOX_STATUS_DELETING)
         r = life_move(service, row, 0, SANDBOX_STATUS_DELETING, NULL, err);
     if (r < 0)
         return r;
@@ -92,6 +97,8 @@ int life_delete(struct service *service, struct sandbox_conn *conn, struct sandb
     sandboxes_totals(service)->deleted++;
     if (row->status == SANDBOX_STATUS_DELETED)
         return 0;
+    if (lock >= 0)
+        close(steal_fd(&lock));
     r = life_purge(service, conn, row, err);
     return r < 0 ? r : 0;
 }

@@ -135,8 +135,11 @@ static int replace(struct service *service, struct sandbox_conn *conn, struct sa
                    struct err *err)
 {
     autoptr(sandbox_spec) spec = NULL;
-    int r = keep_in_spec(service, row->id, rules, &spec, err);
+    autofd int lock = -1;
+    int r = row->status == SANDBOX_STATUS_RUNNING ? 0 : life_lock_dir(service, row->id, &lock, err);
 
+    if (r == 0)
+        r = keep_in_spec(service, row->id, rules, &spec, err);
     if (r < 0)
         return r;
     buf_clear(&row->rules);
@@ -209,13 +212,10 @@ static int find_own(struct service *service, const struct caller *caller, const 
                     struct err *err)
 {
     autodone(sandbox_row) struct sandbox_row row = { 0 };
-    int r = service_find_sandbox(service, caller, id, &row, err);
+    int r = service_find_own_sandbox(service, caller, id, &row, err);
 
     if (r == 0 && row.status == SANDBOX_STATUS_DELETED)
         r = refuse_sandbox(err);
-    if (r == 0 && strcmp(row.host_id, service->host_id) != 0)
-        r = err_set_reason(err, err_set(err, ERR_FAILED_PRECONDITION, -EREMOTE, "sandbox '%s' lives on another host", row.id),
-                           "OTHER_HOST");
     if (r < 0)
         return r;
     *ret = row;
@@ -331,20 +331,15 @@ static int edit_locked(struct service *service, struct sandbox_conn *conn, struc
 int sandboxes_edit_rules(struct service *service, const struct caller *caller, const char *id, const struct rule_edit *edit,
                          struct sandbox_info *ret, struct err *err)
 {
-    autoptr(sandbox_conn) conn = NULL;
+    struct sandbox_conn *conn = NULL;
     autodone(sandbox_info) struct sandbox_info info = { 0 };
-    int r = find_own(service, caller, id, &info.row, err);
+    int r = life_hold(service, caller, id, &conn, &info.row, err);
 
     if (r < 0)
         return r;
-    conn = sandbox_conn_get(&service->conns, info.row.id);
-    pthread_mutex_lock(&conn->life);
-    sandbox_row_done(&info.row);
-    info.row = (struct sandbox_row){ 0 };
-    r = find_own(service, caller, conn->id, &info.row, err);
-    if (r == 0)
-        r = edit_locked(service, conn, &info.row, edit, &info.warnings, err);
-    pthread_mutex_unlock(&conn->life);
+    r = info.row.status == SANDBOX_STATUS_DELETED ? refuse_sandbox(err)
+                                                  : edit_locked(service, conn, &info.row, edit, &info.warnings, err);
+    life_release(conn);
     if (r < 0)
         return r;
     sandbox_tell(service, caller, &info.row, "permissions_updated", NULL, NULL);

@@ -11,6 +11,7 @@
 #include "fence/copy_delta.h"
 #include "sandbox/host_mount.h"
 #include "service/events.h"
+#include "service/sandbox_index.h"
 #include "service/sandbox_tend.h"
 #include "wire/ctl_client.h"
 
@@ -26,8 +27,10 @@ int sandboxes_get_row(struct service *service, const struct caller *caller, cons
                       struct err *err)
 {
     autodone(sandbox_row) struct sandbox_row row = { 0 };
-    int r = sandbox_row_get(service->store, id, &row, err);
+    int r;
 
+    sandbox_index_refresh(service);
+    r = sandbox_row_get(service->store, id, &row, err);
     if (r == 0 && !caller_sees(caller, row.owner_id))
         r = err_set(err, ERR_NOT_FOUND, -ENOENT, "there is no sandbox '%s'", id);
     if (r < 0)
@@ -44,6 +47,7 @@ int sandboxes_list_rows(struct service *service, const struct caller *caller, co
 
     own.owner_id = caller->is_admin ? NULL : caller->owner;
     own.base = SANDBOX_BASE_DIRECTORY;
+    sandbox_index_refresh(service);
     return sandbox_row_list_window(service->store, &own, limit, offset, ret, ret_total, err);
 }
 
@@ -100,7 +104,7 @@ int sandboxes_check_files(struct service *service, const struct sandbox_row *row
 
     if (sandbox_row_state(row) != SANDBOX_STATE_STOPPED || strcmp(row->host_id, service->host_id) != 0)
         return 0;
-    r = state_dir_check(&service->state_dir, row->id, err);
+    r = sandbox_index_check(service, row->id, err);
     /* Or it was removed since the row was read. */
     if (r < 0 &&
         (sandbox_row_get(service->store, row->id, &now, &ignored) < 0 || sandbox_row_state(&now) != SANDBOX_STATE_STOPPED))
@@ -271,6 +275,7 @@ int sandboxes_count(struct service *service, const struct caller *caller, enum s
 {
     struct sandbox_filter filter = { .owner_id = caller->is_admin ? NULL : caller->owner, .base = base };
 
+    sandbox_index_refresh(service);
     return sandbox_row_count_states(service->store, &filter, ret, err);
 }
 

@@ -1,6 +1,7 @@
 /*
- * Sandboxes that come back, and what keeps them from growing for ever. One in the trash has its directory still, and nothing but its row says
- * that it is deleted: so deleting and restoring are each one write to the database, and a kill leaves the one or the other.
+ * Sandboxes that come back, and what keeps them from growing for ever. One in the trash has its directory still, with a note that it is deleted
+ * (sandbox_dir.h). The note is written before the row is moved there, and taken back after the row has moved back: if a kill cuts either
+ * short, the next look at the directory puts it into the trash.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -12,6 +13,7 @@
 #include "base/log.h"
 #include "review/prune.h"
 #include "service/reviews_int.h"
+#include "service/sandbox_index.h"
 
 #define BIT(name) SANDBOX_STATE_BIT(SANDBOX_STATE_##name)
 
@@ -37,6 +39,10 @@ int review_reopen(struct review_lock *review_lock, struct sandbox_conflicts *ret
                                  .now_ns = clock_wall_ns(),
                                  .room = &room };
     int r = sandbox_row_move(review_lock->service->store, &move, &review_lock->row, err);
+
+    /* Last: it may be refused, because others have reserved what it had. */
+    if (r == 0)
+        r = sandbox_index_note(review_lock->service, review_lock->row.id, SANDBOX_DECISION_OPEN, false, err);
 
     if (ret_conflicts)
         *ret_conflicts = room.conflicts;

@@ -19,6 +19,7 @@
 #include "service/janitor.h"
 #include "service/recovery.h"
 #include "service/redaction.h"
+#include "service/sandbox_index.h"
 #include "service/sandbox_tend.h"
 #include "service/service_int.h"
 #include "service/watch.h"
@@ -110,6 +111,8 @@ static int open_all(struct service *service, struct err *err)
     if (r == 0)
         r = take_lock(service, err);
     if (r == 0)
+        r = state_dir_take_in(&service->state_dir, err);
+    if (r == 0)
         r = find_host_id(service, err);
     if (r == 0)
         r = store_open(options->db_url, NULL, &service->store, err);
@@ -173,6 +176,7 @@ void service_free(struct service *service)
     watch_stop_thread(service);
     janitor_stop(service);
     events_stop(service);
+    sandbox_index_close(service);
     sandbox_conns_done(&service->conns);
     pthread_mutex_destroy(&service->sandbox_drivers.lock);
     codebases_close(service->codebases);

@@ -19,6 +19,7 @@
 #include "store/store.h"
 
 struct recorder;
+struct sandbox_index;
 struct watch_thread;
 struct janitor;
 
@@ -30,6 +31,7 @@ struct service {
     int lock_fd; /* owned: one server for one directory of sandboxes */
     char *host_id;
     struct sandbox_conns conns;
+    struct sandbox_index *index;     /* sandbox_index.c */
     struct recorder *recorder;       /* events.c */
     struct watch_thread *watch;      /* watch.c */
     struct janitor *_Atomic janitor; /* janitor.c */

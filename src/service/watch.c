@@ -43,6 +43,7 @@ struct watched {
     struct open_command open[OPEN_MAX];
     size_t open_next;
     char last_words[CTL_TEXT_MAX]; /* why it failed, if it said so */
+    bool was_stopped;              /* it said that somebody ended it */
 };
 
 struct watch_thread {
@@ -200,7 +201,7 @@ static void on_event(struct service *service, struct watched *watched, const str
 
 /* ---- ends ---- */
 
-/* Nobody asked for it, unless it was stopped meanwhile: whoever stops it sees to the rest. */
+/* Whoever of this server stops it sees to the rest. */
 static void on_end(struct service *service, struct watched *watched)
 {
     struct sandbox_conn *conn = watched->conn;
@@ -213,7 +214,7 @@ static void on_end(struct service *service, struct watched *watched)
     if (!is_surprise || !sandbox_conn_end_running(conn))
         return;
     reason = *watched->last_words ? xdup(watched->last_words) : xdup("the sandbox ended unexpectedly; it can be started again");
-    life_ended(service, conn, reason);
+    life_ended(service, conn, watched->was_stopped ? NULL : reason);
 }
 
 /* False: it is over. */
@@ -233,6 +234,8 @@ static bool on_readable(struct service *service, struct watch_thread *watch, str
         return false;
     if (reply.type == CTL_REPLY_EVENT)
         on_event(service, watched, &reply.event);
+    else if (reply.type == CTL_REPLY_STATE && reply.state.state == CTL_STATE_STOPPED)
+        watched->was_stopped = true;
     else if (reply.type == CTL_REPLY_STATE && reply.state.state == CTL_STATE_FAILED)
         snprintf(watched->last_words, sizeof(watched->last_words), "%s", reply.state.text);
     return true;

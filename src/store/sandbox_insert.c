@@ -117,6 +117,8 @@ int sandbox_admission_check(struct db *db, const struct sandbox_row *row, bool i
     struct sandbox_admission none = { 0 };
     int r = 0;
 
+    if (room && room->is_there)
+        return 0;
     room = room ? room : &none;
     if (reserves || (is_new && is_over_directory && room->max_over_directories))
         r = db->driver->lock(db, lock, err);

@@ -160,6 +160,7 @@ void sandbox_conflicts_done(struct sandbox_conflicts *conflicts);
 struct sandbox_admission {
     unsigned max_per_owner;             /* on all hosts together; 0: any number */
     unsigned max_over_directories;      /* of this host */
+    bool is_there;                      /* it exists, and the row only says so: neither number nor paths are checked */
     struct sandbox_conflicts conflicts; /* after -EBUSY; to be done with */
 };
 
@@ -244,8 +245,8 @@ struct sandbox_move {
  */
 int sandbox_row_move(struct store *store, const struct sandbox_move *move, struct sandbox_row *ret, struct err *err);
 
-/* Writes rules, labels, tags, metadata, behavior, image, limits, network, sync_on_completion, base_commit, extra, updated_ns and expires_ns,
- * if the row is still of row->row_version; counts that up. ERR_ABORTED (-ESTALE, VERSION_MISMATCH) if it is not: get it again. */
+/* Writes what its directory knows (name, owner, base, rules, preset, runtime, driver, image, limits, network, sync_on_completion), and labels,
+ * tags, metadata, behavior, base_commit, extra, updated_ns and expires_ns, if the row is still of row->row_version; counts that up. ERR_ABORTED (-ESTALE, VERSION_MISMATCH) if it is not: get it again. */
 int sandbox_row_update(struct store *store, struct sandbox_row *row, struct err *err);
 
 /* It was used now, unless that was noted less than a second ago. Not counted as a change. */

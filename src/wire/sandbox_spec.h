@@ -10,6 +10,7 @@
  *     <dir>/state    the last state that the supervisor reported, as lines "key value"
  *     <dir>/mnt      mount point of the fence: in the supervisor's mount namespace, unless that is root's; or on the host, for
  *                    a container or if a client wants it (sandbox/host_mount.h). As root it exists only while mounted
+ *     <dir>/decision   what people decided about it: see sandbox/sandbox_dir.h
  *     <dir>/container  files that are bound into a container
  *     <dir>/log      the supervisor's log
  *
@@ -55,7 +56,7 @@ struct sandbox_spec {
     char *base_path;       /* the directory whose files it shows: that of a codebase, or any */
     char *codebase_id;     /* "": the base is a directory */
     char *project_root;    /* for a directory: the project that contains it; "": it is the project itself */
-    char **reserved_paths; /* for a directory: absolute paths that no other sandbox may use at the same time; none: the base */
+    char **reserved_paths; /* for a directory: absolute paths that no other sandbox may reserve at the same time */
     size_t reserved_count;
     bool no_lock;        /* reserve nothing */
     char *preset;        /* the preset its rules started from; "": none, or unknown */

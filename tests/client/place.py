@@ -110,7 +110,7 @@ class Place:
     def connect(self, line=b"yield\n"):
         """A lifeline of the private server, on which something was said; None: it is not there."""
         try:
-            place = os.open(self.state / "mounts" / "private", os.O_PATH)
+            place = os.open(self.state / "private", os.O_PATH)
         except FileNotFoundError:
             return None
         with contextlib.ExitStack() as stack:
@@ -134,7 +134,7 @@ class Place:
 
     def end_private(self):
         """Waits until no private server has the state, and asks one without clients to end at once."""
-        lock = self.state / "mounts" / "server-lock"
+        lock = self.state / "server-lock"
         if self.server or not lock.exists():
             return
         with open(lock) as held:

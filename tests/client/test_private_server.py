@@ -60,7 +60,7 @@ def test_verbs_share_one_that_ends_by_itself(place):
     began = time.monotonic()
     eventually(lambda: not servers(place))
     assert LINGER / 2 < time.monotonic() - began < 10 * LINGER
-    assert sorted(os.listdir(place.state / "mounts" / "private")) == ["log"]
+    assert sorted(os.listdir(place.state / "private")) == ["log"]
     assert not place.supervisors()
 
 
@@ -70,7 +70,7 @@ def test_it_is_in_nobodys_terminal_and_in_nobodys_way(place, sandbox):
     assert os.getsid(pid) == pid != os.getsid(0)
     assert os.readlink(f"/proc/{pid}/cwd") == "/"
     assert {os.readlink(f"/proc/{pid}/fd/{n}") for n in (0, 1)} == {"/dev/null"}
-    assert os.readlink(f"/proc/{pid}/fd/2") == str(place.state / "mounts" / "private" / "log")
+    assert os.readlink(f"/proc/{pid}/fd/2") == str(place.state / "private" / "log")
     with holding(place, sandbox) as holder:
         os.kill(holder.pid, signal.SIGINT)
         holder.communicate(timeout=60)
@@ -95,7 +95,7 @@ def test_verbs_run_beside_a_long_one(place, sandbox):
 
 def test_only_its_owner_reaches_it(place):
     place.run("ps")
-    private = place.state / "mounts" / "private"
+    private = place.state / "private"
     assert private.stat().st_mode & 0o777 == 0o700
     assert {path.stat().st_mode & 0o777 for path in private.iterdir()} == {0o600}
     place.end_private()
@@ -108,7 +108,7 @@ def test_only_its_owner_reaches_it(place):
 @pytest.mark.skipif(os.geteuid() != 0, reason="namespaces of other processes: needs root")
 def test_a_process_in_another_pid_namespace_is_not_served(place):
     place.run("ps")
-    asked = subprocess.run(["unshare", "--pid", "--fork", "--mount-proc", "curl", "-s", "--unix-socket", place.state / "mounts/private/http",
+    asked = subprocess.run(["unshare", "--pid", "--fork", "--mount-proc", "curl", "-s", "--unix-socket", place.state / "private/http",
                             "http://localhost/v1/sandboxes"], capture_output=True, timeout=60)
     assert b"token is needed" in asked.stdout, asked
     refused = subprocess.run(["unshare", "--pid", "--fork", "--mount-proc", place.program, "ps"], capture_output=True, timeout=60,
@@ -174,7 +174,7 @@ def test_what_was_acknowledged_survives_kill_9(place, sandbox):
         errors = holder.communicate(timeout=60)[1].decode()
         assert holder.returncode == 125 and "the private server ended" in errors and "private/log" in errors, errors
     # The sockets of the dead one are still there.
-    assert (place.state / "mounts" / "private" / "lifeline").exists()
+    assert (place.state / "private" / "lifeline").exists()
     assert place.say("exec", sandbox, "--", "cat kept.txt") == "kept"
     assert place.json("ps")["sandboxes"][0]["status"] == "SANDBOX_STATUS_RUNNING"
 
@@ -189,7 +189,7 @@ def test_one_that_is_told_to_end_is_replaced(place):
 def test_something_else_in_the_place_of_its_socket(place):
     place.run("ps")
     place.end_private()
-    private = place.state / "mounts" / "private"
+    private = place.state / "private"
     (private / "lifeline").write_text("not a socket")
     assert "is no socket" in place.run("ps", code=125).err
     (private / "lifeline").unlink()
@@ -219,7 +219,7 @@ def test_one_that_dies_while_it_starts_is_quoted(place, agentfense, tmp_path):
     broken = Place(copy / "agentfense", False)
     try:
         error = broken.run("ps", code=125).err
-        assert "cannot load libsomething" in error and str(broken.state / "mounts" / "private" / "log") in error
+        assert "cannot load libsomething" in error and str(broken.state / "private" / "log") in error
     finally:
         broken.remove()
 

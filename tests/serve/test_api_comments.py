@@ -129,7 +129,7 @@ def test_what_is_refused(client, shared, review):
 
 def test_there_is_an_end_to_them(client, review):
     one = client.add_review_comment(sandbox_id=review.name, path="new", text="x").id
-    place = review.server.state / "mounts/sandboxes" / review.name / "comments"
+    place = review.server.state / "sandboxes" / review.name / "comments"
     head, record = place.read_bytes()[:22], place.read_bytes()[22:]
     assert record.startswith(one.encode() + b"\0")
     place.write_bytes(head + b"".join(record.replace(one.encode(), b"cm_%016x" % n) for n in range(1000)))
@@ -143,7 +143,7 @@ def test_there_is_an_end_to_them(client, review):
 @pytest.mark.parametrize("damage", [b"", b"other", b"\0", b"cm_x\0new\0\0\0"])
 def test_damage_is_told_and_nothing_written_over_it(client, review, damage):
     client.add_review_comment(sandbox_id=review.name, path="new", text="x")
-    place = review.server.state / "mounts/sandboxes" / review.name / "comments"
+    place = review.server.state / "sandboxes" / review.name / "comments"
     damaged = place.read_bytes() + damage if damage.endswith(b"\0") else damage
     place.write_bytes(damaged)
     for name, fields in (("list_review_comments", {}), ("add_review_comment", {"path": "new", "text": "y"})):
@@ -196,4 +196,4 @@ def test_a_full_disk_keeps_what_there_was(make, disk):
     assert comments(client, box).comments == before
     filler.unlink()
     assert client.resolve_review_comment(sandbox_id=box.name, comment_id=kept).resolved
-    assert not [name for name in os.listdir(server.state / "mounts/sandboxes" / box.name) if name.startswith(".af-tmp")]
+    assert not [name for name in os.listdir(server.state / "sandboxes" / box.name) if name.startswith(".af-tmp")]

@@ -58,7 +58,7 @@ def test_what_would_be_collected_is_collected(own):
     assert running.ok("GET", "")["status"] == "active", "never one that runs"
     assert stopped.ok("GET", "")["status"] == "deleted" and client.collect(policy={}).trash_kept == 2
     assert client.collect(policy={"trash_delay": span(0)}).trash_purged == 2
-    assert not (server.state / "mounts/sandboxes" / id_of(stopped.id)).exists()
+    assert not (server.state / "sandboxes" / id_of(stopped.id)).exists()
     events = [event.type for event in client.events(sandbox_id=id_of(stopped.id))]
     assert "sandbox_gc_collected" in events
 

@@ -130,7 +130,7 @@ def test_changes_that_were_not_synced_go_to_the_trash(make):
     codebase = client.codebase({"a": "1\n"})
     box = client.sandbox(codebase, sync_on_completion=2)
     client.run(box, "echo 2 > a")
-    place = server.state / "mounts" / "sandboxes" / box
+    place = server.state / "sandboxes" / box
     client.destroy_sandbox(sandbox_id=box)
     assert code_of(client.get_sandbox, sandbox_id=box) == grpc.StatusCode.NOT_FOUND and place.is_dir()
     assert client.restore_sandbox(sandbox_id=box).status == STOPPED
@@ -143,7 +143,7 @@ def test_changes_that_were_not_synced_go_to_the_trash(make):
         box = client.sandbox(codebase, sync_on_completion=2)
         client.run(box, command)
         client.destroy_sandbox(sandbox_id=box, **fields)
-        assert not (server.state / "mounts" / "sandboxes" / box).exists()
+        assert not (server.state / "sandboxes" / box).exists()
 
 
 @pytest.mark.parametrize("point", ["sandbox_inserted", "sandbox_dir_made"])
@@ -168,7 +168,7 @@ def test_a_directory_without_a_row_is_left_alone(server):
     server.stop()
     server.sql(f"DELETE FROM sandboxes WHERE id = '{box}'")
     server.start()
-    assert (server.state / "mounts" / "sandboxes" / box / "spec").is_file()
+    assert (server.state / "sandboxes" / box / "spec").is_file()
 
 
 # Over a directory, made by sandbox.v1.

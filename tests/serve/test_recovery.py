@@ -223,11 +223,11 @@ def test_a_deletion_that_was_cut_short_is_finished_and_nothing_else_is(server):
     server.stop()
     # As a server leaves it that is killed between the row and the files; and as a database looks that lost a row.
     server.sql(f"DELETE FROM codebases WHERE id IN ('{doomed}', '{other}')")
-    (server.state / "mounts" / f"condemned-{doomed}").touch()
+    (server.state / f"condemned-{doomed}").touch()
     server.start()
     assert not (server.state / "codebases" / doomed).exists()
     assert (server.state / "codebases" / other / "files" / "b").read_text() == "2"
-    assert not list((server.state / "mounts").glob("condemned-*"))
+    assert not list(server.state.glob("condemned-*"))
 
 
 def test_a_stop_that_was_cut_short_is_finished_by_whoever_asks_next(make):
@@ -246,7 +246,7 @@ def test_a_stop_that_was_cut_short_is_finished_by_whoever_asks_next(make):
     (pid,) = server.supervisors().values()
     os.kill(pid, signal.SIGKILL)
     eventually(lambda: not server.supervisors())
-    with open(server.state / "mounts/sandboxes" / sandbox_id(box.id) / "lock", "rb") as lock:
+    with open(server.state / "sandboxes" / sandbox_id(box.id) / "lock", "rb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         server.start()
         assert box.state() == "active"

@@ -37,7 +37,7 @@ def made(request, shared):
 
 
 def boxes_of(server):
-    return [place.name for place in (server.state / "mounts" / "sandboxes").iterdir() if place.name.startswith("hook_")]
+    return [place.name for place in (server.state / "sandboxes").iterdir() if place.name.startswith("hook_")]
 
 
 def refused(box, body=None, status=422, reason="HOOK_FAILED"):

@@ -376,5 +376,5 @@ def test_without_descriptors_nobody_is_told_what_is_not_so(make, tmp_path):
     assert {200, 201, 429} <= seen, seen
     assert len(box.paths()) == COUNT + 2 and contents(box) == OLD
     # Nor is anything left of those that could not be made.
-    sandboxes = server.state / "mounts/sandboxes"
+    sandboxes = server.state / "sandboxes"
     eventually(lambda: [path.name for path in sandboxes.glob("sb_*")] == [sandbox_id(box.id)])

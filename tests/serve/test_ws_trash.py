@@ -27,7 +27,7 @@ CHANGES = [("a", "modified"), ("c", "added")]
 
 
 def state_of(server, box):
-    return server.state / "mounts" / "sandboxes" / sandbox_id(box.id)
+    return server.state / "sandboxes" / sandbox_id(box.id)
 
 
 @pytest.mark.databases

@@ -85,7 +85,7 @@ static void test_a_known_file_is_understood(void **state)
 {
     static const char text[] =
         "server:\n  grpc_addr: \":9000\"\n  http_addr: \"\"\n"
-        "storage:\n  codebase_path: /var/lib/agentfense/codebases\n  mount_path: /var/lib/agentfense/mounts\n"
+        "storage:\n  codebase_path: /var/lib/agentfense/codebases\n  mount_path: /srv/agentfense/mounts\n"
         "  db_path: /var/lib/agentfense/metadata.db\n"
         "runtime:\n  type: docker\n  bwrap_path: /usr/bin/bwrap\n  default_timeout: 45s\n  max_timeout: 10m\n"
         "  docker:\n    host: \"\"\n    default_image: \"debian:12\"\n    network_mode: none\n"
@@ -102,7 +102,7 @@ static void test_a_known_file_is_understood(void **state)
     assert_string_equal(config.http_addr, "");
     assert_string_equal(config.runtime, "docker");
     assert_string_equal(config.docker_image, "debian:12");
-    assert_string_equal(config.mount_path, "/var/lib/agentfense/mounts");
+    assert_string_equal(config.mount_path, "/srv/agentfense/mounts");
     assert_true(config.default_timeout_ns == 45000000000);
     assert_int_equal(config.max_per_user, 10);
     assert_string_equal(config.log_format, "json");
