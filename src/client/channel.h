@@ -1,5 +1,5 @@
 /*
- * A conversation in messages with a route that is a WebSocket: on a server, or with the same handler in this process.
+ * A conversation in messages with a route that is a WebSocket.
  *
  * Its owner polls channel_fd() for channel_events() beside whatever else it waits for, no longer than channel_timeout_ms(), and then calls
  * channel_work(), which hands on what has come. The client must outlive it, and does nothing else meanwhile.
@@ -25,7 +25,7 @@ typedef int (*channel_fn)(bool is_binary, const void *bytes, size_t len, void *c
  * said. It fails only where there is no answer. -ECANCELED when it was given up. */
 int channel_open(struct client *client, const char *path, channel_fn fn, void *cookie, struct channel **ret, int *ret_status,
                  struct buf *answer, struct err *err);
-/* Hangs up; of this process, it waits for what the handler still does about that. */
+/* Hangs up. */
 void channel_close(struct channel *channel);
 DEFINE_AUTOPTR(channel, channel_close);
 

@@ -1,42 +1,95 @@
+/* Whom we talk to: the server's address, and how a connection to it is made. */
 #include "client/client.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
-#include "api/methods.h"
 #include "base/mem.h"
 #include "client/client_int.h"
-#include "client/private_server.h"
-#include "rest/field.h"
 
-/* A server that makes reasons up must not fill our memory. */
-#define REASONS_MAX 256
-#define REASON_MAX 64
+#define CONNECT_MS 10000
+#define POLL_MS 1000
+#define KEEPALIVE_SEC 30L
 
-struct client {
-    struct remote *remote;                /* owned */
-    struct private_server private_server; /* owned; of a twin: none, because the other's is there as long */
-    bool is_private;
-};
+static bool host_is_near(const char *url)
+{
+    static const char *const near[] = { "localhost", "127.0.0.1", "[::1]" };
+    const char *host = strstr(url, "://") + 3;
 
-/* ---- where ---- */
+    for (size_t i = 0; i < ARRAY_LEN(near); i++) {
+        size_t len = strlen(near[i]);
+        if (strncasecmp(host, near[i], len) == 0 && strchr(":/", host[len]))
+            return true;
+    }
+    return false;
+}
+
+static int client_take_address(struct client *client, const char *server, struct err *err)
+{
+    size_t len = strlen(server);
+
+    client->server = xdup(server);
+    client->where = xdup(client->log_path ? "the private server" : server);
+    if (strncmp(server, "unix:", 5) == 0) {
+        client->socket = xdup(server + 5);
+        client->base = xdup("http://localhost");
+        client->is_near = true;
+        return client->socket[0] == '/' ? 0 : err_invalid(err, "server '%s': the path of a socket begins with '/'", server);
+    }
+    if (strncmp(server, "http://", 7) != 0 && strncmp(server, "https://", 8) != 0)
+        return err_invalid(err, "server '%s' is neither http://..., https://... nor unix:PATH", server);
+    while (len > 0 && server[len - 1] == '/')
+        len--;
+    client->base = xdupn(server, len);
+    client->is_near = host_is_near(server);
+    return 0;
+}
+
+static char *dup_if(const char *s)
+{
+    return s ? xdup(s) : NULL;
+}
+
+/* `server` stands for that of the options. */
+static int client_connect_to(struct client *client, const char *server, const struct client_options *o, struct err *err)
+{
+    int r = client_take_address(client, server, err);
+
+    if (r < 0)
+        return r;
+    if (o->token && (!*o->token || strpbrk(o->token, "\r\n")))
+        return err_invalid(err, "the token is not one line of text");
+    if (o->key_file && !o->cert_file)
+        return err_invalid(err, "a key of ours without a certificate says nothing to a server; give both");
+    client->token = dup_if(o->token);
+    client->ca_file = dup_if(o->ca_file);
+    client->cert_file = dup_if(o->cert_file);
+    client->key_file = dup_if(o->key_file ? o->key_file : o->cert_file);
+    client->cancel_fd = o->cancel_fd;
+    client->timeout_ms = o->timeout_ms;
+    curl_global_init(CURL_GLOBAL_DEFAULT);
+    client->easy = curl_easy_init();
+    client->multi = curl_multi_init();
+    return client->easy && client->multi ? 0 : err_errno(err, -ENOMEM, "making a client");
+}
 
 /* A private server asks for no token, and is no matter of HTTP's timeouts and certificates. */
-static int client_open_private(const struct client_options *o, struct client *client, struct err *err)
+static int client_connect_to_own(struct client *client, const struct client_options *o, struct err *err)
 {
     const struct client_options plain = { .cancel_fd = o->cancel_fd };
     int r = private_server_open(o, &client->private_server, err);
 
     if (r < 0)
         return r;
-    client->is_private = r > 0;
-    if (client->is_private)
-        return remote_open(client->private_server.address, client->private_server.log_path, &plain, &client->remote, err);
+    if (r > 0) {
+        client->log_path = xdup(client->private_server.log_path);
+        return client_connect_to(client, client->private_server.address, &plain, err);
+    }
     bool is_unix = strncmp(o->local_address, "unix:", 5) == 0;
     autofree char *url = xprintf("%s%s", is_unix ? "" : o->local_is_tls ? "https://" : "http://", o->local_address);
-    return remote_open(url, NULL, o, &client->remote, err);
+    return client_connect_to(client, url, o, err);
 }
 
 int client_open(const struct client_options *options, struct client **ret, struct err *err)
@@ -45,10 +98,8 @@ int client_open(const struct client_options *options, struct client **ret, struc
     int r;
 
     client->private_server = PRIVATE_SERVER_NONE;
-    if (options->server)
-        r = remote_open(options->server, NULL, options, &client->remote, err);
-    else
-        r = client_open_private(options, client, err);
+    r = options->server ? client_connect_to(client, options->server, options, err)
+                        : client_connect_to_own(client, options, err);
     if (r < 0)
         return r;
     *ret = steal_ptr(&client);
@@ -57,11 +108,18 @@ int client_open(const struct client_options *options, struct client **ret, struc
 
 int client_open_twin(const struct client *client, struct client **ret, struct err *err)
 {
+    const struct client_options same = { .token = client->token,
+                                         .ca_file = client->ca_file,
+                                         .cert_file = client->cert_file,
+                                         .key_file = client->key_file,
+                                         .timeout_ms = client->timeout_ms,
+                                         .cancel_fd = client->cancel_fd };
     autoptr(client) twin = xnew(struct client);
-    int r = remote_open_twin(client->remote, &twin->remote, err);
+    int r;
 
     twin->private_server = PRIVATE_SERVER_NONE;
-    twin->is_private = client->is_private;
+    twin->log_path = dup_if(client->log_path);
+    r = client_connect_to(twin, client->server, &same, err);
     if (r < 0)
         return r;
     *ret = steal_ptr(&twin);
@@ -72,170 +130,93 @@ void client_close(struct client *client)
 {
     if (!client)
         return;
-    remote_close(client->remote);
+    curl_easy_cleanup(client->easy);
+    if (client->multi)
+        curl_multi_cleanup(client->multi);
+    if (client->token)
+        explicit_bzero(client->token, strlen(client->token));
+    free(client->token);
+    free(client->ca_file);
+    free(client->cert_file);
+    free(client->key_file);
+    free(client->socket);
+    free(client->server);
+    free(client->where);
+    free(client->log_path);
+    free(client->base);
     private_server_done(&client->private_server);
     free(client);
 }
 
 bool client_is_remote(const struct client *client)
 {
-    return !client->is_private;
+    return !client->log_path;
 }
 
 const char *client_where(const struct client *client)
 {
-    return remote_where(client->remote);
+    return client->where;
 }
 
-int client_health(struct client *client, struct buf *out, struct err *err)
+/* ---- connections ---- */
+
+void client_dress(const struct client *client, CURL *easy, const char *url, char *why)
 {
-    return remote_get(client->remote, "/health", out, err);
-}
-
-/* ---- calls ---- */
-
-static const struct method *client_find_method(const char *name)
-{
-    size_t count;
-    const struct method *methods = api_methods(&count);
-
-    for (size_t i = 0; i < count; i++) {
-        if (strcmp(methods[i].name, name) == 0)
-            return &methods[i];
+    curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, why);
+    curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(easy, CURLOPT_URL, url);
+    curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L); /* names of files are not ours to tidy up */
+    curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long) CURL_HTTP_VERSION_1_1);
+    curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long) CONNECT_MS);
+    curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
+    curl_easy_setopt(easy, CURLOPT_TCP_KEEPIDLE, KEEPALIVE_SEC);
+    curl_easy_setopt(easy, CURLOPT_USERAGENT, "agentfense/" AGENTFENSE_VERSION);
+    if (client->socket)
+        curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, client->socket);
+    if (client->is_near)
+        curl_easy_setopt(easy, CURLOPT_PROXY, "");
+    if (client->ca_file)
+        curl_easy_setopt(easy, CURLOPT_CAINFO, client->ca_file);
+    if (client->cert_file) {
+        curl_easy_setopt(easy, CURLOPT_SSLCERT, client->cert_file);
+        curl_easy_setopt(easy, CURLOPT_SSLKEY, client->key_file);
     }
-    abort(); /* a name of ours */
 }
 
-int client_call(struct client *client, const struct client_call *call, struct err *err)
+int client_perform(const struct client *client, CURL *easy, CURLM *multi, CURLcode *ret)
 {
-    return remote_call(client->remote, client_find_method(call->method), call, err);
-}
+    struct curl_waitfd cancel = { .fd = client->cancel_fd, .events = CURL_WAIT_POLLIN };
+    int running = 1, r = 0, left;
+    CURLMsg *message;
 
-int client_web(struct client *client, const struct client_web *request, int *ret_status, struct buf *ret, struct err *err)
-{
-    return remote_web(client->remote, request, ret_status, ret, err);
-}
-
-int client_connect(struct client *client, const char *path, struct carrier *ret, int *ret_status, struct buf *answer,
-                   struct err *err)
-{
-    return remote_connect(client->remote, path, ret, ret_status, answer, err);
-}
-
-const char *client_keep_reason(const char *reason)
-{
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    static char *kept[REASONS_MAX]; /* guarded by lock; what is in it stays */
-    static size_t count;
-    size_t len = reason ? strlen(reason) : 0, i = 0;
-    const char *found = NULL;
-
-    if (len == 0 || len >= REASON_MAX || strspn(reason, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") != len)
-        return NULL;
-    pthread_mutex_lock(&lock);
-    while (i < count && strcmp(kept[i], reason) != 0)
-        i++;
-    if (i == count && count < REASONS_MAX)
-        kept[count++] = xdup(reason);
-    if (i < count)
-        found = kept[i];
-    pthread_mutex_unlock(&lock);
-    return found;
-}
-
-/* What a callback is lent, kept. */
-static int keep(const ProtobufCMessage *answer, void *cookie, struct err *err)
-{
-    ProtobufCMessage **ret = cookie;
-    size_t len = protobuf_c_message_get_packed_size(answer);
-    autofree uint8_t *bytes = malloc(len + 1);
-
-    if (!bytes)
-        return err_errno(err, -ENOMEM, "an answer of %zu bytes", len);
-    protobuf_c_message_pack(answer, bytes);
-    *ret = protobuf_c_message_unpack(answer->descriptor, NULL, len, bytes);
-    return *ret ? 0 : err_errno(err, -ENOMEM, "an answer of %zu bytes", len);
-}
-
-void client_refusal_done(struct client_refusal *refusal)
-{
-    if (refusal->failure)
-        protobuf_c_message_free_unpacked(refusal->failure, NULL);
-    refusal->failure = NULL;
-}
-
-int client_ask(struct client *client, const char *method, const ProtobufCMessage *request, ProtobufCMessage **ret,
-               struct err *err)
-{
-    return client_ask_refusal(client, method, request, ret, NULL, err);
-}
-
-int client_ask_refusal(struct client *client, const char *method, const ProtobufCMessage *request, ProtobufCMessage **ret,
-                       struct client_refusal *refusal, struct err *err)
-{
-    ProtobufCMessage *answer = NULL;
-    struct client_call call = {
-        .method = method, .request = request, .on_answer = keep, .cookie = &answer, .refusal = refusal
-    };
-    int r = client_call(client, &call, err);
-
-    if (r < 0) {
-        if (answer)
-            protobuf_c_message_free_unpacked(answer, NULL);
-        return r;
+    curl_multi_add_handle(multi, easy);
+    while (r == 0 && running > 0) {
+        if (curl_multi_perform(multi, &running) != CURLM_OK)
+            r = -EIO;
+        if (r == 0 && running > 0)
+            curl_multi_poll(multi, &cancel, client->cancel_fd >= 0 ? 1 : 0, POLL_MS, NULL);
+        if (cancel.revents)
+            r = -ECANCELED;
     }
-    *ret = answer;
-    return 0;
-}
-
-static const ProtobufCFieldDescriptor *field_of(const ProtobufCMessage *message, const char *name)
-{
-    return field_find(message->descriptor, name, strlen(name));
-}
-
-/* The first list of an answer is what it lists. */
-static int each_item(const ProtobufCMessage *answer, client_item_fn fn, void *cookie, struct err *err)
-{
-    for (unsigned i = 0; i < answer->descriptor->n_fields; i++) {
-        const ProtobufCFieldDescriptor *field = &answer->descriptor->fields[i];
-        ProtobufCMessage **items;
-        int r = 0;
-
-        if (field->label != PROTOBUF_C_LABEL_REPEATED)
-            continue;
-        items = *(ProtobufCMessage ***) field_member(answer, field);
-        for (size_t j = 0; r == 0 && j < *field_count(answer, field); j++)
-            r = fn(items[j], cookie, err);
-        return r;
+    *ret = CURLE_GOT_NOTHING;
+    while (r == 0 && (message = curl_multi_info_read(multi, &left))) {
+        if (message->msg == CURLMSG_DONE)
+            *ret = message->data.result;
     }
-    return 0;
+    return r;
 }
 
-int client_list(struct client *client, const char *method, ProtobufCMessage *request, client_item_fn fn, void *cookie,
-                struct err *err)
+int client_refuse(const struct client *client, CURLcode code, const char *why, struct err *err)
 {
-    const ProtobufCFieldDescriptor *field = field_of(request, "page_token");
-    const char **place = field ? field_member(request, field) : NULL;
-    const char *before = place ? *place : NULL;
-    autofree char *token = NULL;
-    int r;
+    const char *text = *why ? why : curl_easy_strerror(code);
 
-    do {
-        ProtobufCMessage *answer = NULL;
-
-        r = client_ask(client, method, request, &answer, err);
-        if (r < 0)
-            break;
-        r = each_item(answer, fn, cookie, err);
-        free(steal_ptr(&token));
-        field = field_of(answer, "next_page_token");
-        if (place && field)
-            token = xdup(*(const char **) field_member(answer, field));
-        protobuf_c_message_free_unpacked(answer, NULL);
-        if (place)
-            *place = token;
-    } while (r == 0 && token && *token);
-    if (place)
-        *place = before;
-    return r < 0 ? r : 0;
+    if (client->log_path)
+        return err_set(
+            err, ERR_UNAVAILABLE, -EIO,
+            "the private server ended before it had answered (%s); what it acknowledged before is done. Its log is '%s'", text,
+            client->log_path);
+    if (code == CURLE_COULDNT_CONNECT || code == CURLE_COULDNT_RESOLVE_HOST)
+        return err_set(err, ERR_UNAVAILABLE, -ECONNREFUSED, "no server answers at %s: %s", client->where, text);
+    return err_set(err, ERR_UNAVAILABLE, -EIO, "%s: %s", client->where, text);
 }

@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/methods.h"
 #include "base/mem.h"
 #include "client/client_int.h"
 #include "client/event_stream.h"
-#include "client/remote_int.h"
 #include "client/request_line.h"
 #include "rest/field.h"
 #include "rest/json_message.h"
@@ -19,7 +19,7 @@
 
 /* One request and its answer. */
 struct transfer {
-    struct remote *remote;
+    struct client *client;
     const struct client_web *web; /* NULL: a method or a page */
     const struct method *method;  /* NULL: neither */
     const struct method_route *route;
@@ -36,7 +36,7 @@ struct transfer {
 
 /* ---- what comes back ---- */
 
-static int fail(struct transfer *t, int r)
+static int transfer_fail(struct transfer *t, int r)
 {
     if (t->failed == 0)
         t->failed = r;
@@ -44,7 +44,7 @@ static int fail(struct transfer *t, int r)
 }
 
 /* Takes the message that stands behind the reason, if it is of the type that the caller expects. */
-static void take_failure(const json_t *details, struct client_refusal *refusal)
+static void transfer_take_failure(const json_t *details, struct client_refusal *refusal)
 {
     json_t *failure = json_array_get(details, 1);
     struct err ignored = ERR_NONE;
@@ -61,7 +61,7 @@ static void take_failure(const json_t *details, struct client_refusal *refusal)
 }
 
 /* {"code": 5, "message": "...", "details": [{"reason": "..."}]}, or the page of something that is no server of ours. */
-static int refuse_as_told(const struct transfer *t, const char *text, size_t len, long status, struct err *err)
+static int transfer_refuse_as_told(const struct transfer *t, const char *text, size_t len, long status, struct err *err)
 {
     json_t *told = json_loadb(text, len, 0, NULL);
     json_t *code = json_object_get(told, "code"), *message = json_object_get(told, "message");
@@ -76,12 +76,12 @@ static int refuse_as_told(const struct transfer *t, const char *text, size_t len
     else
         r = err_set(err, ERR_UNAVAILABLE, -EPROTO, "what answers there is no server of ours (HTTP status %ld)", status);
     if (r == -EREMOTEIO && t->call && t->call->refusal)
-        take_failure(json_object_get(told, "details"), t->call->refusal);
+        transfer_take_failure(json_object_get(told, "details"), t->call->refusal);
     json_decref(told);
     return r;
 }
 
-static int take_message(struct transfer *t, const char *text, size_t len, struct err *err)
+static int transfer_take_message(struct transfer *t, const char *text, size_t len, struct err *err)
 {
     ProtobufCMessage *message = NULL;
     int r = json_message_parse(t->method->response, text, len, &message, err);
@@ -94,7 +94,7 @@ static int take_message(struct transfer *t, const char *text, size_t len, struct
     return r < 0 ? r : 0;
 }
 
-static void take_trailers(struct transfer *t, const char *text, size_t len)
+static void transfer_take_trailers(struct transfer *t, const char *text, size_t len)
 {
     json_t *told = json_loadb(text, len, 0, NULL), *value;
     const char *name;
@@ -107,22 +107,22 @@ static void take_trailers(struct transfer *t, const char *text, size_t len)
     json_decref(told);
 }
 
-static int on_event(const char *name, const char *data, size_t len, void *cookie, struct err *err)
+static int transfer_on_event(const char *name, const char *data, size_t len, void *cookie, struct err *err)
 {
     struct transfer *t = cookie;
 
     if (strcmp(name, "message") == 0)
-        return take_message(t, data, len, err);
+        return transfer_take_message(t, data, len, err);
     t->has_ended = true;
     if (strcmp(name, "error") == 0)
-        return refuse_as_told(t, data, len, 200, err);
+        return transfer_refuse_as_told(t, data, len, 200, err);
     if (strcmp(name, "end") == 0)
-        take_trailers(t, data, len);
+        transfer_take_trailers(t, data, len);
     return 0;
 }
 
 /* Content, as the one message that has a field for it. */
-static int take_bytes(struct transfer *t, char *bytes, size_t len, struct err *err)
+static int transfer_take_bytes(struct transfer *t, char *bytes, size_t len, struct err *err)
 {
     size_t budget = SIZE_MAX;
     ProtobufCMessage *message = field_new_message(&budget, t->method->response);
@@ -137,30 +137,30 @@ static int take_bytes(struct transfer *t, char *bytes, size_t len, struct err *e
     return r < 0 ? r : 0;
 }
 
-static size_t on_receive(char *bytes, size_t size, size_t count, void *cookie)
+static size_t transfer_on_receive(char *bytes, size_t size, size_t count, void *cookie)
 {
     struct transfer *t = cookie;
     size_t len = size * count;
     long status = 0;
     int r = 0;
 
-    curl_easy_getinfo(t->remote->easy, CURLINFO_RESPONSE_CODE, &status);
+    curl_easy_getinfo(t->client->easy, CURLINFO_RESPONSE_CODE, &status);
     if (status == 200 && t->route && t->route->answer == METHOD_ANSWER_EVENTS)
         r = event_stream_feed(&t->events, bytes, len, &t->failure);
     else if (status == 200 && t->route && t->route->answer == METHOD_ANSWER_BYTES)
-        r = take_bytes(t, bytes, len, &t->failure);
+        r = transfer_take_bytes(t, bytes, len, &t->failure);
     else if (status == 200 && t->web && t->web->on_bytes)
         r = t->web->on_bytes(bytes, len, t->web->cookie, &t->failure);
     else if (t->answer.len + len > ANSWER_BYTES_MAX)
         r = err_set(&t->failure, ERR_RESOURCE_EXHAUSTED, -EMSGSIZE, "the server's answer is too large");
     else
         buf_add(&t->answer, bytes, len);
-    return fail(t, r) < 0 ? 0 : len;
+    return transfer_fail(t, r) < 0 ? 0 : len;
 }
 
 /* ---- what is sent ---- */
 
-static size_t on_send(char *bytes, size_t size, size_t count, void *cookie)
+static size_t transfer_on_send(char *bytes, size_t size, size_t count, void *cookie)
 {
     struct transfer *t = cookie;
     size_t room = size * count;
@@ -174,16 +174,16 @@ static size_t on_send(char *bytes, size_t size, size_t count, void *cookie)
         return (size_t) n;
     }
     n = t->call->source(bytes, room, t->call->cookie, &t->failure);
-    return fail(t, n < 0 ? (int) n : 0) < 0 ? CURL_READFUNC_ABORT : (size_t) n;
+    return transfer_fail(t, n < 0 ? (int) n : 0) < 0 ? CURL_READFUNC_ABORT : (size_t) n;
 }
 
-static void set_body(struct transfer *t)
+static void transfer_set_body(struct transfer *t)
 {
-    CURL *easy = t->remote->easy;
+    CURL *easy = t->client->easy;
 
     if (t->call && t->call->source) {
         curl_easy_setopt(easy, CURLOPT_UPLOAD, 1L);
-        curl_easy_setopt(easy, CURLOPT_READFUNCTION, on_send);
+        curl_easy_setopt(easy, CURLOPT_READFUNCTION, transfer_on_send);
         curl_easy_setopt(easy, CURLOPT_READDATA, t);
     } else if (t->body.len > 0) {
         curl_easy_setopt(easy, CURLOPT_POSTFIELDS, t->body.data);
@@ -191,39 +191,39 @@ static void set_body(struct transfer *t)
     }
 }
 
-static struct curl_slist *make_headers(const struct transfer *t)
+static struct curl_slist *transfer_make_headers(const struct transfer *t)
 {
     struct curl_slist *headers = curl_slist_append(NULL, t->body.len > 0 ? "Content-Type: application/json" : "Content-Type:");
 
     if (t->body.len > 0)
         headers = curl_slist_append(headers, "Expect:");
-    if (t->remote->token) {
-        autofree char *line = xprintf("Authorization: Bearer %s", t->remote->token);
+    if (t->client->token) {
+        autofree char *line = xprintf("Authorization: Bearer %s", t->client->token);
         headers = curl_slist_append(headers, line);
         explicit_bzero(line, strlen(line));
     }
     return headers;
 }
 
-static void set_up(struct transfer *t, const char *verb, const char *url, struct curl_slist *headers, char *why)
+static void transfer_set_up(struct transfer *t, const char *verb, const char *url, struct curl_slist *headers, char *why)
 {
-    CURL *easy = t->remote->easy;
+    CURL *easy = t->client->easy;
 
     curl_easy_reset(easy);
-    remote_dress(t->remote, easy, url, why);
-    if (t->remote->timeout_ms > 0)
-        curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long) t->remote->timeout_ms);
+    client_dress(t->client, easy, url, why);
+    if (t->client->timeout_ms > 0)
+        curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long) t->client->timeout_ms);
     curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers);
-    curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_receive);
+    curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, transfer_on_receive);
     curl_easy_setopt(easy, CURLOPT_WRITEDATA, t);
-    set_body(t);
+    transfer_set_body(t);
     /* After the body, which has a verb of its own in mind. */
     curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, verb);
 }
 
 /* ---- the whole of it ---- */
 
-static int judge(struct transfer *t, CURLcode code, const char *why, struct err *err)
+static int transfer_judge(struct transfer *t, CURLcode code, const char *why, struct err *err)
 {
     long status = 0;
 
@@ -231,88 +231,100 @@ static int judge(struct transfer *t, CURLcode code, const char *why, struct err 
         *err = t->failure;
         return t->failed;
     }
-    curl_easy_getinfo(t->remote->easy, CURLINFO_RESPONSE_CODE, &status);
+    curl_easy_getinfo(t->client->easy, CURLINFO_RESPONSE_CODE, &status);
     t->status = (int) status;
     if (t->web && code == CURLE_OK)
         return 0;
     /* Who refuses an upload may answer and hang up before all of it was sent: the answer is what counts. */
     if (status >= 300 && t->answer.len > 0)
-        return refuse_as_told(t, t->answer.data, t->answer.len, status, err);
+        return transfer_refuse_as_told(t, t->answer.data, t->answer.len, status, err);
     if (code != CURLE_OK)
-        return remote_refuse(t->remote, code, why, err);
+        return client_refuse(t->client, code, why, err);
     if (status != 200)
-        return refuse_as_told(t, "", 0, status, err);
+        return transfer_refuse_as_told(t, "", 0, status, err);
     if (!t->route)
         return 0;
     if (t->route->answer == METHOD_ANSWER_EVENTS && !t->has_ended)
-        return err_set(err, ERR_UNAVAILABLE, -EPIPE, "%s: the stream ended before its end", t->remote->where);
+        return err_set(err, ERR_UNAVAILABLE, -EPIPE, "%s: the stream ended before its end", t->client->where);
     if (t->route->answer == METHOD_ANSWER_JSON)
-        return take_message(t, t->answer.data ? t->answer.data : "", t->answer.len, err);
+        return transfer_take_message(t, t->answer.data ? t->answer.data : "", t->answer.len, err);
     return 0;
 }
 
-static int run(struct transfer *t, const char *verb, const char *path, struct err *err)
+static int transfer_run(struct transfer *t, const char *verb, const char *path, struct err *err)
 {
     char why[CURL_ERROR_SIZE] = "";
-    autofree char *url = xprintf("%s%s", t->remote->base, path);
-    struct curl_slist *headers = make_headers(t);
+    autofree char *url = xprintf("%s%s", t->client->base, path);
+    struct curl_slist *headers = transfer_make_headers(t);
     CURLcode code;
     int r;
 
-    set_up(t, verb, url, headers, why);
-    r = remote_perform(t->remote, t->remote->easy, t->remote->multi, &code);
-    curl_multi_remove_handle(t->remote->multi, t->remote->easy);
+    transfer_set_up(t, verb, url, headers, why);
+    r = client_perform(t->client, t->client->easy, t->client->multi, &code);
+    curl_multi_remove_handle(t->client->multi, t->client->easy);
     if (r == 0)
-        r = judge(t, code, why, err);
+        r = transfer_judge(t, code, why, err);
     else if (r == -ECANCELED)
         err_set(err, ERR_CANCELLED, r, "interrupted");
     else
-        err_errno(err, r, "%s", t->remote->where);
-    curl_easy_reset(t->remote->easy); /* it must not point to what goes now */
+        err_errno(err, r, "%s", t->client->where);
+    curl_easy_reset(t->client->easy); /* it must not point to what goes now */
     curl_slist_free_all(headers);
     return r;
 }
 
-int remote_call(struct remote *remote, const struct method *method, const struct client_call *call, struct err *err)
+static const struct method *client_find_method(const char *name)
 {
-    struct transfer t = { .remote = remote, .method = method, .call = call };
-    autodone(buf) struct buf path = BUF_EMPTY;
-    int r = request_line_add(method, call->request, &t.route, &path, &t.body, err);
+    size_t count;
+    const struct method *methods = api_methods(&count);
 
-    event_stream_init(&t.events, on_event, &t);
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(methods[i].name, name) == 0)
+            return &methods[i];
+    }
+    abort(); /* a name of ours */
+}
+
+int client_call(struct client *client, const struct client_call *call, struct err *err)
+{
+    struct transfer t = { .client = client, .method = client_find_method(call->method), .call = call };
+    autodone(buf) struct buf path = BUF_EMPTY;
+    int r = request_line_add(t.method, call->request, &t.route, &path, &t.body, err);
+
+    event_stream_init(&t.events, transfer_on_event, &t);
     if (r == 0)
-        r = run(&t, t.route->verb, path.data, err);
+        r = transfer_run(&t, t.route->verb, path.data, err);
     event_stream_done(&t.events);
     buf_done(&t.body);
     buf_done(&t.answer);
     return r;
 }
 
-int remote_get(struct remote *remote, const char *path, struct buf *out, struct err *err)
+int client_web(struct client *client, const struct client_web *request, int *ret_status, struct buf *ret, struct err *err)
 {
-    struct transfer t = { .remote = remote };
-    int r = run(&t, "GET", path, err);
-
-    if (r == 0)
-        buf_add(out, t.answer.data, t.answer.len);
-    buf_done(&t.answer);
-    return r;
-}
-
-int remote_web(struct remote *remote, const struct client_web *request, int *ret_status, struct buf *ret, struct err *err)
-{
-    struct transfer t = { .remote = remote, .web = request };
+    struct transfer t = { .client = client, .web = request };
     autofree char *body = request->body ? json_dumps(request->body, JSON_COMPACT) : NULL;
     int r;
 
     if (body)
         buf_add_str(&t.body, body);
-    r = run(&t, request->verb, request->path, err);
+    r = transfer_run(&t, request->verb, request->path, err);
     if (r == 0) {
         *ret_status = t.status;
         buf_add(ret, t.answer.data, t.answer.len);
     }
     buf_done(&t.body);
+    buf_done(&t.answer);
+    return r;
+}
+
+int client_health(struct client *client, struct buf *out, struct err *err)
+{
+    struct transfer t = { .client = client };
+    int r = transfer_run(&t, "GET", "/health", err);
+
+    if (r == 0)
+        buf_add(out, t.answer.data, t.answer.len);
     buf_done(&t.answer);
     return r;
 }
