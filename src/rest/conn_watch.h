@@ -1,8 +1,8 @@
 /*
- * The connections of a server: accepted here, handed to libmicrohttpd, and watched for what it does not see: that the client of a
- * suspended connection hung up, that a request's headers take for ever, that a deadline passed, that an event stream has been silent.
+ * The connections of a server. One thread accepts them, hands them to libmicrohttpd, and watches for what libmicrohttpd does not notice: a client of a
+ * suspended connection that hung up, headers that never end, a deadline that passed, an event stream that has been silent.
  *
- * One thread does all of it. Its lock comes before that of an exchange.
+ * Its lock comes before that of an exchange.
  */
 #pragma once
 
@@ -26,11 +26,12 @@ struct http_conn {
     struct peer peer; /* never changes, but for the TLS subject, which is set before the first call sees it */
     bool has_checked_tls;
     /* The rest is guarded by the watch's lock. */
-    struct http_conn *next, **link; /* all that are open, or the dead ones */
-    struct exchange *current;       /* borrowed: the request being served; NULL between two */
-    int64_t headers_by_ns;          /* while there is none; 0: not watched */
-    int64_t shut_read_at_ns;        /* after it hung up; 0: not */
-    bool has_hung_up, is_closed;
+    uint32_t number; /* no other connection has it for a long time */
+    struct http_conn *next, **link;
+    struct exchange *current; /* borrowed: the request being served; NULL between two */
+    int64_t headers_by_ns;    /* while there is none; 0: not watched */
+    int64_t shut_read_at_ns;  /* after it hung up; 0: not */
+    bool has_hung_up;
 };
 
 void http_conn_unref(struct http_conn *conn);
@@ -38,7 +39,7 @@ void http_conn_unref(struct http_conn *conn);
 struct conn_watch_options {
     size_t connections_max, peer_connections_max;
     unsigned header_timeout_ms;
-    /* Takes the connected socket, whatever comes of it; `with_tls` as its listener was added. False: it has been closed. */
+    /* Takes the connected socket, also on failure; `with_tls` is that of its listener. Returns false if it closed the socket. */
     bool (*adopt)(void *cookie, int fd, const struct peer *peer, bool with_tls);
     void *cookie;
 };
@@ -50,16 +51,16 @@ int conn_watch_start(struct conn_watch *watch, struct err *err);
 void conn_watch_stop(struct conn_watch *watch);
 void conn_watch_stop_accepting(struct conn_watch *watch);
 
-/* A connection that libmicrohttpd took over, by its descriptor; a reference. NULL: it is none of ours. */
+/* Returns a reference to the connection with this descriptor, or NULL if it is not one of ours. */
 struct http_conn *conn_watch_find(struct conn_watch *watch, int fd);
-/* It is about to be closed. Takes the reference. */
+/* libmicrohttpd is about to close it. Takes the reference. */
 void conn_watch_forget(struct conn_watch *watch, struct http_conn *conn);
 
-/* A request begins, and ends. */
+/* A request of the connection begins, and ends. */
 void conn_watch_begin(struct conn_watch *watch, struct http_conn *conn, struct exchange *exchange);
 void conn_watch_end(struct conn_watch *watch, struct http_conn *conn);
 
-/* Something of an exchange is due then: exchange_tick() will be called. May be called with its lock held. */
+/* Makes the thread call exchange_tick() at that time. May be called with the exchange's lock held. */
 void conn_watch_arm(struct conn_watch *watch, int64_t when_ns);
 
 /* Cancels every call. */
