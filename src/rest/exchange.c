@@ -118,7 +118,7 @@ void exchange_cancel_locked(struct exchange *exchange)
     exchange->is_cancelled = true;
     if (exchange->cancel_fd >= 0)
         (void) !write(exchange->cancel_fd, &one, sizeof(one));
-    /* The connection stays suspended until the handler has returned: it holds on to the request, and may have a last word. */
+    /* The connection stays suspended until the handler returns: the handler uses the request, and its answer may still be sent. */
     pthread_cond_broadcast(&exchange->changed);
 }
 
@@ -130,7 +130,7 @@ void exchange_cancel(struct exchange *exchange)
     pthread_mutex_unlock(&exchange->lock);
 }
 
-static enum MHD_Result add_header(void *cookie, enum MHD_ValueKind kind, const char *name, const char *value)
+static enum MHD_Result exchange_add_header(void *cookie, enum MHD_ValueKind kind, const char *name, const char *value)
 {
     struct exchange *exchange = cookie;
     (void) kind;
@@ -144,7 +144,7 @@ static enum MHD_Result add_header(void *cookie, enum MHD_ValueKind kind, const c
     return MHD_YES;
 }
 
-static void take_request_id(struct exchange *exchange)
+static void exchange_take_request_id(struct exchange *exchange)
 {
     const char *given = exchange_header(exchange, "x-request-id");
     char made[ID_TEXT_MAX];
@@ -176,8 +176,8 @@ enum MHD_Result exchange_open(struct exchange *exchange, struct MHD_Connection *
     exchange->is_http_1_0 = strcmp(version, "HTTP/1.1") != 0;
     exchange->is_open = true;
     exchange->head_flaw = request_head_flaw(connection, verb, url, exchange->target, version);
-    MHD_get_connection_values(connection, MHD_HEADER_KIND, add_header, exchange);
-    take_request_id(exchange);
+    MHD_get_connection_values(connection, MHD_HEADER_KIND, exchange_add_header, exchange);
+    exchange_take_request_id(exchange);
     exchange_accept_headers(exchange, &result);
     conn_watch_begin(exchange->server->watch, conn, exchange);
     if (exchange->has_body && !exchange->is_answered) {
@@ -191,7 +191,7 @@ enum MHD_Result exchange_open(struct exchange *exchange, struct MHD_Connection *
     return result;
 }
 
-/* Bytes that nobody will look at. libmicrohttpd answers only behind a whole body, so it is read, up to a point. */
+/* libmicrohttpd sends an answer only after it has read the whole body. So a body that is not needed is read and dropped, up to a limit. */
 static enum MHD_Result exchange_discard_body(struct exchange *exchange, size_t *len)
 {
     exchange->discarded += *len;
@@ -199,7 +199,7 @@ static enum MHD_Result exchange_discard_body(struct exchange *exchange, size_t *
     return exchange->discarded > EXCHANGE_DISCARD_MAX ? MHD_NO : MHD_YES;
 }
 
-static enum MHD_Result keep_whole(struct exchange *exchange, const char *bytes, size_t *len)
+static enum MHD_Result exchange_keep_whole(struct exchange *exchange, const char *bytes, size_t *len)
 {
     if (exchange->body.len + *len > exchange->body_max) {
         exchange->body_is_too_large = true;
@@ -213,9 +213,9 @@ static enum MHD_Result keep_whole(struct exchange *exchange, const char *bytes, 
     return MHD_YES;
 }
 
-/* Called with the lock held, which is let go while a form is being read. All is taken, or the connection suspended: what is left of a piece
- * comes again with the next one only, which may be never. */
-static enum MHD_Result keep_streamed(struct exchange *exchange, const char *bytes, size_t *len)
+/* Called with the lock held; releases it while it parses a form. It takes all bytes or suspends the connection: libmicrohttpd offers what it did not
+ * take only together with the next piece, which may never come. */
+static enum MHD_Result exchange_keep_streamed(struct exchange *exchange, const char *bytes, size_t *len)
 {
     while (*len > 0) {
         size_t held = exchange->inbox.len - exchange->inbox_at;
@@ -253,10 +253,10 @@ enum MHD_Result exchange_receive_body(struct exchange *exchange, const char *byt
         result = exchange_discard_body(exchange, len);
         break;
     case BODY_WHOLE:
-        result = keep_whole(exchange, bytes, len);
+        result = exchange_keep_whole(exchange, bytes, len);
         break;
     default:
-        result = keep_streamed(exchange, bytes, len);
+        result = exchange_keep_streamed(exchange, bytes, len);
     }
     exchange->received += before - *len;
     pthread_mutex_unlock(&exchange->lock);
@@ -302,9 +302,9 @@ enum MHD_Result exchange_proceed(struct exchange *exchange)
     return next == FINAL ? exchange_send_final(exchange) : exchange_send_stream(exchange);
 }
 
-/* libmicrohttpd may hold a lock of its own when it tells that a request is over, and takes the same lock, within ours, when a connection is
- * suspended or resumed. Nobody waits for the other there, although it looks so (tools/tsan.supp names this function): whoever resumes a connection
- * has it suspended until then, and what is suspended is not over. */
+/* libmicrohttpd may hold a lock of its own when it reports the end of a request, and takes the same lock, inside ours, when we suspend or resume a
+ * connection. That cannot deadlock although it looks like it (tools/tsan.supp names this function): only a suspended connection is resumed,
+ * and the request of a suspended connection does not end. */
 static __attribute__((noinline)) void lock_at_the_end(struct exchange *exchange)
 {
     pthread_mutex_lock(&exchange->lock);
@@ -325,8 +325,8 @@ void exchange_close(struct exchange *exchange, bool was_sent)
     exchange_unref(exchange);
 }
 
-/* True: a body that makes no progress, although there is room for it. */
-static bool has_stalled(struct exchange *exchange, int64_t now_ns)
+/* Returns true if the body makes no progress although there is room for it. */
+static bool exchange_has_stalled(struct exchange *exchange, int64_t now_ns)
 {
     unsigned span_ms = exchange->server->options.body_timeout_ms;
     uint64_t least = (uint64_t) span_ms * BODY_BYTES_PER_SEC / 1000;
@@ -340,7 +340,7 @@ static bool has_stalled(struct exchange *exchange, int64_t now_ns)
     return is_slow;
 }
 
-static void check_events(struct exchange *exchange, int64_t now_ns)
+static void exchange_check_events(struct exchange *exchange, int64_t now_ns)
 {
     if (!exchange->has_begun && now_ns >= exchange->begin_by_ns) {
         exchange->has_begun = true;
@@ -368,13 +368,13 @@ int64_t exchange_tick(struct exchange *exchange, int64_t now_ns, bool *ret_is_sl
     *ret_is_slow = false;
     pthread_mutex_lock(&exchange->lock);
     if (exchange->body_check_ns && !exchange->body_is_complete && now_ns >= exchange->body_check_ns)
-        *ret_is_slow = has_stalled(exchange, now_ns);
+        *ret_is_slow = exchange_has_stalled(exchange, now_ns);
     if (exchange->is_submitted && !exchange->has_ended && !exchange->is_cancelled) {
         if (exchange->call.deadline_ns && now_ns >= exchange->call.deadline_ns) {
             exchange->is_late = true;
             exchange_cancel_locked(exchange);
         } else if (is_events) {
-            check_events(exchange, now_ns);
+            exchange_check_events(exchange, now_ns);
             next = exchange->has_begun ? exchange->heartbeat_ns : exchange->begin_by_ns;
         }
         if (!exchange->is_cancelled)

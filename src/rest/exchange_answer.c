@@ -1,4 +1,4 @@
-/* Answers: what is sent, and the headers that go with it. */
+/* Sends answers, with the headers that all of them have. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #define STREAM_BLOCK_BYTES (32u << 10)
 #define ERROR_DOMAIN "agentfense"
 
-/* As protobuf's mapping has a message in an Any: its fields beside its type. */
+/* Writes a message in an Any as protobuf's JSON mapping does: its fields beside "@type". */
 static void add_failure(struct buf *out, const ProtobufCMessage *failure)
 {
     autodone(buf) struct buf fields = BUF_EMPTY;
@@ -24,8 +24,8 @@ static void add_failure(struct buf *out, const ProtobufCMessage *failure)
     buf_add(out, fields.data + 1, fields.len - 1);
 }
 
-/* google.rpc.ErrorInfo, as gateways write it. */
-static void add_details(struct buf *out, const struct call *call)
+/* Writes google.rpc.ErrorInfo as gRPC gateways do. */
+static void exchange_add_details(struct buf *out, const struct call *call)
 {
     if (!call || !call->reason)
         return;
@@ -49,11 +49,10 @@ void exchange_add_error(struct buf *out, enum err_code code, const char *message
     buf_addf(out, "{\"code\":%d,\"message\":", (int) code);
     json_message_add_string(out, message, strlen(message));
     buf_add_str(out, ",\"details\":[");
-    add_details(out, call);
+    exchange_add_details(out, call);
     buf_add_str(out, "]}");
 }
 
-/* With the headers of every answer. */
 enum MHD_Result exchange_queue_response(struct exchange *exchange, int status, struct MHD_Response *response)
 {
     enum MHD_Result result;
@@ -76,8 +75,7 @@ enum MHD_Result exchange_queue_response(struct exchange *exchange, int status, s
     return result;
 }
 
-/* Adds those of the handler, and, for what is made for one reader at one moment and is no page, those that keep browsers from keeping it
- * or showing it. */
+/* Adds the handler's headers. Unless the handler set others, browsers are told not to store the answer and not to show it as a page. */
 static enum MHD_Result exchange_send_with_headers(struct exchange *exchange, struct MHD_Response *response)
 {
     const struct web_response *told = &exchange->response;
@@ -111,7 +109,7 @@ enum MHD_Result exchange_send_final(struct exchange *exchange)
 
 /* ---- refusals ---- */
 
-static const char *hint_of_rejection(const struct exchange *exchange)
+static const char *exchange_hint_of_rejection(const struct exchange *exchange)
 {
     switch (exchange->refusal_status) {
     case 404:
@@ -136,7 +134,7 @@ void exchange_add_refusal(const struct exchange *exchange, struct buf *out, int 
         exchange_add_error(out, code, message, NULL);
 }
 
-/* The event thread's own answer: no handler was started, or none that could have begun. */
+/* Sends the event thread's own answer. No handler has begun one. */
 enum MHD_Result exchange_send_rejection(struct exchange *exchange)
 {
     struct web_response *response = &exchange->response;
@@ -155,14 +153,14 @@ enum MHD_Result exchange_send_rejection(struct exchange *exchange)
     }
     if (status != 204)
         exchange_add_refusal(exchange, &response->body, status, exchange->refusal_code, exchange->refusal,
-                             hint_of_rejection(exchange));
-    /* When what follows the headers has not been looked at, nothing behind it can be trusted to be a request. */
+                             exchange_hint_of_rejection(exchange));
+    /* The body was not read, so the next request cannot be found behind it. */
     if (!exchange->body_is_complete && exchange->has_body)
         web_response_add_header(response, "Connection", "close");
     return exchange_send_final(exchange);
 }
 
-static bool must_reject_now(const struct exchange *exchange)
+static bool exchange_must_reject_now(const struct exchange *exchange)
 {
     if (exchange->is_unsound || exchange->body_is_complete)
         return true;
@@ -174,7 +172,7 @@ enum MHD_Result exchange_reject_status(struct exchange *exchange, int status, en
     exchange->refusal_status = status;
     exchange->refusal_code = code;
     exchange->refusal = xdup(message);
-    if (must_reject_now(exchange))
+    if (exchange_must_reject_now(exchange))
         return exchange_send_rejection(exchange);
     exchange->body_mode = BODY_IGNORED;
     return MHD_YES;
@@ -189,7 +187,7 @@ enum MHD_Result exchange_reject(struct exchange *exchange, enum err_code code, c
 
 /* A client of HTTP/1.0 takes the end of the connection for the end of the content: only a reset tells it otherwise, which is what TCP
  * makes of this call. */
-static void reset_connection(const struct exchange *exchange)
+static void exchange_reset_connection(const struct exchange *exchange)
 {
     const struct sockaddr none = { .sa_family = AF_UNSPEC };
 
@@ -197,7 +195,7 @@ static void reset_connection(const struct exchange *exchange)
         (void) !connect(exchange->conn->fd, &none, sizeof(none));
 }
 
-static ssize_t read_outbox(void *cookie, uint64_t offset, char *out, size_t max)
+static ssize_t exchange_read_outbox(void *cookie, uint64_t offset, char *out, size_t max)
 {
     struct exchange *exchange = cookie;
     ssize_t r = 0;
@@ -212,7 +210,7 @@ static ssize_t read_outbox(void *cookie, uint64_t offset, char *out, size_t max)
         r = (ssize_t) len;
     } else if (exchange->has_ended) {
         if (exchange->is_broken)
-            reset_connection(exchange);
+            exchange_reset_connection(exchange);
         r = exchange->is_broken ? MHD_CONTENT_READER_END_WITH_ERROR : MHD_CONTENT_READER_END_OF_STREAM;
     } else {
         exchange->is_drained = true;
@@ -231,8 +229,9 @@ static void exchange_on_response_free(void *cookie)
 enum MHD_Result exchange_send_stream(struct exchange *exchange)
 {
     int64_t size = exchange->response.size_bytes;
-    struct MHD_Response *response = MHD_create_response_from_callback(
-        size >= 0 ? (uint64_t) size : MHD_SIZE_UNKNOWN, STREAM_BLOCK_BYTES, read_outbox, exchange, exchange_on_response_free);
+    struct MHD_Response *response =
+        MHD_create_response_from_callback(size >= 0 ? (uint64_t) size : MHD_SIZE_UNKNOWN, STREAM_BLOCK_BYTES,
+                                          exchange_read_outbox, exchange, exchange_on_response_free);
 
     if (response)
         exchange_ref(exchange);

@@ -1,4 +1,4 @@
-/* The body of a request, when it is file content: as it is, or as the one file of a form. */
+/* Request bodies that are the content of a file, raw or as the one file of a form. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +11,8 @@
 
 #define FORM_VALUE_MAX 4096
 
-/* With the lock held. The first reason stays. */
-static void reject_body(struct exchange *exchange, const char *why)
+/* Call with the lock held. Keeps the first reason. */
+static void exchange_reject_body(struct exchange *exchange, const char *why)
 {
     if (!exchange->body_refusal)
         exchange->body_refusal = xdup(why);
@@ -26,12 +26,12 @@ static bool has_path(const ProtobufCMessage *metadata)
     return !field || field->type != PROTOBUF_C_TYPE_STRING || **(char **) field_member(metadata, field) != '\0';
 }
 
-static int begin_file(struct exchange *exchange, const char *filename, struct err *err)
+static int exchange_begin_file(struct exchange *exchange, const char *filename, struct err *err)
 {
     int r = 0;
 
     pthread_mutex_lock(&exchange->lock);
-    /* The handler takes the metadata when the file has begun, not before. */
+    /* The handler takes the metadata only after the file has begun. */
     if (exchange->file_has_begun)
         r = err_invalid(err, "a form has one file");
     else if (filename && !has_path(exchange->metadata))
@@ -42,13 +42,13 @@ static int begin_file(struct exchange *exchange, const char *filename, struct er
     return r;
 }
 
-static int on_part(void *cookie, const char *name, const char *filename, struct err *err)
+static int exchange_on_part(void *cookie, const char *name, const char *filename, struct err *err)
 {
     struct exchange *exchange = cookie;
 
     exchange->form_is_file = filename || strcmp(name, "file") == 0;
     if (exchange->form_is_file)
-        return begin_file(exchange, filename, err);
+        return exchange_begin_file(exchange, filename, err);
     if (exchange->file_has_begun)
         return err_invalid(err, "in a form, the file comes last");
     buf_clear(&exchange->form_name);
@@ -57,7 +57,7 @@ static int on_part(void *cookie, const char *name, const char *filename, struct 
     return 0;
 }
 
-static int on_part_data(void *cookie, const char *bytes, size_t len, struct err *err)
+static int exchange_on_part_data(void *cookie, const char *bytes, size_t len, struct err *err)
 {
     struct exchange *exchange = cookie;
 
@@ -73,21 +73,23 @@ static int on_part_data(void *cookie, const char *bytes, size_t len, struct err 
     return 0;
 }
 
-static int on_part_end(void *cookie, struct err *err)
+static int exchange_on_part_end(void *cookie, struct err *err)
 {
     struct exchange *exchange = cookie;
     const struct buf *value = &exchange->form_value;
 
-    /* Nobody else looks at the metadata before the file begins. */
+    /* No other thread uses the metadata before the file begins. */
     if (exchange->form_is_file)
         return 0;
     return request_fields_set(exchange->metadata, &exchange->match, exchange->form_name.data ? exchange->form_name.data : "",
                               value->data ? value->data : "", value->len, err);
 }
 
-static const struct multipart_ops form_ops = { .begin = on_part, .data = on_part_data, .end = on_part_end };
+static const struct multipart_ops form_ops = { .begin = exchange_on_part,
+                                               .data = exchange_on_part_data,
+                                               .end = exchange_on_part_end };
 
-/* The first message of the stream: its field `metadata`, made of path and query. */
+/* Makes the first message of the stream: the field `metadata`, from path and query. */
 int exchange_prepare_stream(struct exchange *exchange, struct err *err)
 {
     const ProtobufCFieldDescriptor *field = field_find(exchange->call.method->request, "metadata", strlen("metadata"));
@@ -118,7 +120,7 @@ void exchange_feed(struct exchange *exchange, const char *bytes, size_t len)
 
     pthread_mutex_lock(&exchange->lock);
     if (r < 0)
-        reject_body(exchange, err.text);
+        exchange_reject_body(exchange, err.text);
     else if (!exchange->form)
         buf_add(&exchange->inbox, bytes, len);
     pthread_mutex_unlock(&exchange->lock);
@@ -131,9 +133,9 @@ void exchange_finish_body(struct exchange *exchange)
 
     pthread_mutex_lock(&exchange->lock);
     if (r < 0)
-        reject_body(exchange, err.text);
+        exchange_reject_body(exchange, err.text);
     else if (exchange->form && !exchange->file_has_begun)
-        reject_body(exchange, "the form has no file");
+        exchange_reject_body(exchange, "the form has no file");
     exchange->body_is_complete = true;
     pthread_cond_broadcast(&exchange->changed);
     pthread_mutex_unlock(&exchange->lock);

@@ -15,7 +15,7 @@
 #include "rest/url.h"
 
 #define BEGIN_MS                                                                                                               \
-    1000 /* a stream without anything in it shows itself after this long: until then a refusal can have a status of its own */
+    1000 /* a stream of events that is still empty begins after this long; until then a refusal can have an HTTP status of its own */
 #define PIECE_MAX ((size_t) 64 << 10)
 #define QUERIES_MAX 256
 
@@ -24,8 +24,8 @@ static struct exchange *of_call(struct call *call)
     return (struct exchange *) call;
 }
 
-/* The whole request: the body, then what the path says; without a body the query too. */
-static int make_request(struct exchange *exchange, ProtobufCMessage **ret, struct err *err)
+/* Makes the request message from the body and the path, and from the query unless the body is JSON. */
+static int exchange_make_request(struct exchange *exchange, ProtobufCMessage **ret, struct err *err)
 {
     const struct method_route *method_route = exchange->match.route->method_route;
     bool is_json = method_route->body == METHOD_BODY_JSON;
@@ -53,7 +53,7 @@ static int make_request(struct exchange *exchange, ProtobufCMessage **ret, struc
     return 1;
 }
 
-/* A message of a stream: its field of that name, which takes over the value. */
+/* Makes a message with this one field, which takes over the value. */
 static ProtobufCMessage *exchange_wrap_field(const ProtobufCMessageDescriptor *descriptor, const char *name, const void *value)
 {
     size_t budget = SIZE_MAX;
@@ -61,13 +61,13 @@ static ProtobufCMessage *exchange_wrap_field(const ProtobufCMessageDescriptor *d
     const ProtobufCFieldDescriptor *field = field_find(descriptor, name, strlen(name));
 
     if (!message || !field)
-        abort(); /* the table was checked when the server was made, and the size is ours */
+        abort(); /* http_server_new() checked the table */
     field_choose(message, field);
     memcpy(field_member(message, field), value, field_size(field));
     return message;
 }
 
-static ProtobufCMessage *take_piece(struct exchange *exchange)
+static ProtobufCMessage *exchange_take_piece(struct exchange *exchange)
 {
     size_t held = exchange->inbox.len - exchange->inbox_at, len = held < PIECE_MAX ? held : PIECE_MAX;
     ProtobufCBinaryData data = { .len = len, .data = malloc(len) };
@@ -84,12 +84,12 @@ static ProtobufCMessage *take_piece(struct exchange *exchange)
     return exchange_wrap_field(exchange->call.method->request, "data", &data);
 }
 
-static int recv_streamed(struct exchange *exchange, ProtobufCMessage **ret, struct err *err)
+static int exchange_recv_streamed(struct exchange *exchange, ProtobufCMessage **ret, struct err *err)
 {
     int r;
 
     pthread_mutex_lock(&exchange->lock);
-    /* Of a form the metadata is complete when the file begins. */
+    /* In a form the metadata is complete when the file begins. */
     while (
         !exchange->is_cancelled && !exchange->body_refusal && !exchange->body_is_complete &&
         (exchange->metadata ? exchange->is_multipart && !exchange->file_has_begun : exchange->inbox.len == exchange->inbox_at))
@@ -103,7 +103,7 @@ static int recv_streamed(struct exchange *exchange, ProtobufCMessage **ret, stru
         *ret = exchange_wrap_field(exchange->call.method->request, "metadata", &metadata);
         r = 1;
     } else if (exchange->inbox.len > exchange->inbox_at) {
-        *ret = take_piece(exchange);
+        *ret = exchange_take_piece(exchange);
         r = 1;
         if (!exchange->body_is_complete)
             exchange_wake(exchange);
@@ -119,17 +119,17 @@ static int exchange_op_recv(struct call *call, ProtobufCMessage **ret, struct er
     struct exchange *exchange = of_call(call);
 
     if (exchange->body_mode == BODY_STREAMED)
-        return recv_streamed(exchange, ret, err);
+        return exchange_recv_streamed(exchange, ret, err);
     if (exchange->request_taken)
         return 0;
     exchange->request_taken = true;
-    return make_request(exchange, ret, err);
+    return exchange_make_request(exchange, ret, err);
 }
 
 /* ---- answers in pieces ---- */
 
-/* What has been sent goes, when it is more than what has not: so the memory stays within bounds however slowly the client reads. */
-static void drop_sent(struct exchange *exchange)
+/* Drops what has been sent once it is more than what has not, so that a slow client costs bounded memory. */
+static void exchange_drop_sent(struct exchange *exchange)
 {
     size_t held = exchange->outbox.len - exchange->outbox_at;
 
@@ -140,7 +140,7 @@ static void drop_sent(struct exchange *exchange)
     exchange->outbox_at = 0;
 }
 
-/* -ECANCELED when nobody takes it any more. */
+/* Waits while the outbox is full. Returns -ECANCELED when the client is gone or the call was cancelled. */
 static int exchange_send_piece(struct exchange *exchange, const void *bytes, size_t len)
 {
     int r = -ECANCELED;
@@ -149,13 +149,13 @@ static int exchange_send_piece(struct exchange *exchange, const void *bytes, siz
     while (!exchange->is_cancelled && exchange->outbox.len - exchange->outbox_at >= EXCHANGE_OUTBOX_MAX)
         pthread_cond_wait(&exchange->changed, &exchange->lock);
     if (!exchange->is_cancelled) {
-        drop_sent(exchange);
+        exchange_drop_sent(exchange);
         if (!exchange->is_head)
             buf_add(&exchange->outbox, bytes, len);
         exchange->is_drained = false;
         exchange->has_begun = true;
         exchange->heartbeat_ns = clock_now_ns() + exchange->server->options.heartbeat_ms * CLOCK_NS_PER_MS;
-        /* Nobody wants what follows the headers. */
+        /* The headers are the whole answer. */
         if (exchange->is_head)
             exchange_cancel_locked(exchange);
         if (exchange->body_is_complete)
@@ -246,7 +246,7 @@ const struct call_ops exchange_call_ops = {
     .is_cancelled = exchange_op_is_cancelled,
 };
 
-static void add_trailers(struct buf *out, const struct exchange *exchange)
+static void exchange_add_trailers(struct buf *out, const struct exchange *exchange)
 {
     buf_add_str(out, "{\"trailers\":{");
     for (size_t i = 0; i < exchange->trailer_count; i++) {
@@ -275,13 +275,13 @@ static void exchange_end_events(struct exchange *exchange, const struct err *err
 {
     buf_add_str(&exchange->outbox, err->code == ERR_OK ? "event: end\ndata: " : "event: error\ndata: ");
     if (err->code == ERR_OK)
-        add_trailers(&exchange->outbox, exchange);
+        exchange_add_trailers(&exchange->outbox, exchange);
     else
         exchange_add_error(&exchange->outbox, err->code, err->text, &exchange->call);
     buf_add_str(&exchange->outbox, "\n\n");
 }
 
-/* With the lock held: what the client sees of a method's end. */
+/* Call with the lock held. Completes the answer of a method. */
 static void exchange_end_method(struct exchange *exchange, const struct err *err)
 {
     enum method_answer answer = exchange->match.route->method_route->answer;
@@ -302,7 +302,7 @@ static void exchange_end_method(struct exchange *exchange, const struct err *err
     }
 }
 
-/* The result of a handler as the client is told it. */
+/* Turns a handler's result into the error that the client gets. */
 static void exchange_classify_result(struct exchange *exchange, int r, struct err *err)
 {
     pthread_mutex_lock(&exchange->lock);
@@ -346,7 +346,7 @@ static struct exchange *of_web(struct web *web)
     return of_call(web->call);
 }
 
-/* The response is the event thread's from now on. */
+/* Moves the response to where the event thread reads it. */
 static void exchange_take_response(struct exchange *exchange, struct web *web)
 {
     web_response_done(&exchange->response);
@@ -378,7 +378,7 @@ static int web_op_write(struct web *web, const void *bytes, size_t len)
     return exchange_send_piece(of_web(web), bytes, len);
 }
 
-/* libmicrohttpd asks for more when it has sent what it was given. */
+/* libmicrohttpd asks for more bytes when it has sent those that it has. */
 static int web_op_drain(struct web *web)
 {
     struct exchange *exchange = of_web(web);
@@ -472,8 +472,8 @@ static void exchange_run_web(struct exchange *exchange)
 
 /* ---- the thread ---- */
 
-/* Whoever waits for the last one frees the server as soon as it has the lock: it is signalled with the lock held. */
-static void count_down(struct http_server *server, size_t *count)
+/* Signals with the lock held, because the thread that waits for the last one frees the server as soon as it has the lock. */
+static void http_server_count_down(struct http_server *server, size_t *count)
 {
     pthread_mutex_lock(&server->lock);
     if (--*count == 0)
@@ -483,7 +483,7 @@ static void count_down(struct http_server *server, size_t *count)
 
 void exchange_count_answer(struct exchange *exchange)
 {
-    count_down(exchange->server, &exchange->server->answers);
+    http_server_count_down(exchange->server, &exchange->server->answers);
 }
 
 static void exchange_thread(void *arg)
@@ -500,7 +500,7 @@ static void exchange_thread(void *arg)
     exchange_wake(exchange);
     pthread_mutex_unlock(&exchange->lock);
     exchange_unref(exchange);
-    count_down(server, &server->calls);
+    http_server_count_down(server, &server->calls);
 }
 
 int exchange_submit(struct exchange *exchange)
@@ -529,7 +529,7 @@ int exchange_submit(struct exchange *exchange)
         exchange->response.content_type = is_events                                     ? "text/event-stream"
                                           : method_route->answer == METHOD_ANSWER_BYTES ? "application/octet-stream"
                                                                                         : "application/json";
-        /* Clients of gateways look for it. */
+        /* Clients of gRPC gateways expect it. */
         web_response_add_header(&exchange->response, "Grpc-Metadata-Content-Type", "application/grpc");
     }
     pthread_mutex_unlock(&exchange->lock);
@@ -537,7 +537,7 @@ int exchange_submit(struct exchange *exchange)
     r = pool_submit(server->options.pool, lasts ? POOL_LASTING : POOL_BRIEF, exchange_thread, exchange);
     if (r < 0) {
         exchange_unref(exchange);
-        count_down(server, &server->calls);
+        http_server_count_down(server, &server->calls);
         return r;
     }
     conn_watch_arm(server->watch, begin_by_ns);

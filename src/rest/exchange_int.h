@@ -29,8 +29,7 @@
 #define EXCHANGE_OUTBOX_MAX ((size_t) 256 << 10)
 #define EXCHANGE_TRAILERS_MAX 16
 
-/* A daemon cannot be given another certificate, so there is one for each that was loaded; those who came while it was the newest stay
- * with it. */
+/* A daemon cannot change its certificate, so each certificate that was loaded has a daemon. Connections stay with the daemon that they came to. */
 struct https {
     struct MHD_Daemon *daemon; /* owned */
     struct buf certificate, key, client_ca;
@@ -53,7 +52,7 @@ struct http_server {
     bool is_stopping;
 };
 
-/* How much of a body is wanted. */
+/* What happens to the body. */
 enum body_mode { BODY_IGNORED, BODY_WHOLE, BODY_STREAMED };
 
 struct exchange {
@@ -73,7 +72,7 @@ struct exchange {
     char *allowed_origin;     /* owned; NULL: no headers for other origins */
     struct web_pair *headers; /* owned */
     size_t header_count, header_cap;
-    const char *head_flaw; /* a literal: why what was sent is no request; NULL: it is one */
+    const char *head_flaw; /* a literal: what is wrong with the request line or the headers; NULL: nothing */
     struct route_match match;
     int64_t total_size; /* of the body as it was announced; -1: it was not */
     bool is_head, is_http_1_0, is_form, is_multipart, has_body;
@@ -91,10 +90,10 @@ struct exchange {
     /* Guarded by the lock from here on. */
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    bool is_suspended; /* the connection; who clears it resumes */
+    bool is_suspended; /* the connection; the thread that clears it resumes */
     bool is_submitted; /* to the pool */
     bool has_ended;    /* the handler returned */
-    bool has_begun;    /* a streamed answer may be sent: there is some of it, or the call has lived for a while */
+    bool has_begun;    /* a streamed answer may be sent: there is some of it, or begin_by_ns has passed */
     bool is_cancelled, is_late;
     int cancel_fd;      /* owned; -1: nobody asked */
     bool is_broken;     /* a stream that must not look complete */
@@ -138,14 +137,14 @@ void web_pairs_free(struct web_pair *pairs, size_t count);
 /* A header of the request, lower-case name. NULL: not sent. */
 const char *exchange_header(const struct exchange *exchange, const char *name);
 
-/* With the lock held: resumes what is suspended. */
+/* Call with the lock held. Resume and suspend the connection. */
 void exchange_wake(struct exchange *exchange);
 void exchange_suspend(struct exchange *exchange);
 
-/* With the lock held. */
+/* Call with the lock held. */
 void exchange_cancel_locked(struct exchange *exchange);
 
-/* The handler's thread is started; -EAGAIN when there is none. Once is_submitted, exchange_count_answer() is due when all is over. */
+/* Starts the handler in a thread of the pool; -EAGAIN when there is none. If is_submitted is set then, exchange_count_answer() must follow at the end. */
 int exchange_submit(struct exchange *exchange);
 void exchange_count_answer(struct exchange *exchange);
 
@@ -161,8 +160,8 @@ enum MHD_Result exchange_queue_response(struct exchange *exchange, int status, s
 /* Sends exchange->response with the outbox as its body, as it fills. */
 enum MHD_Result exchange_send_stream(struct exchange *exchange);
 
-/* A refusal instead of an answer, from the event thread: sent when the body has been read, for only then the connection can go on and the
- * client is sure to see it; at once when that would be long, or the client waits to hear whether it shall send a body. */
+/* Refuse a request, in the event thread. The refusal is sent after the body has been read, because only then can the connection go on and the
+ * client is sure to see the refusal. It is sent at once if the body is long, or if the client waits to hear whether it shall send one. */
 enum MHD_Result exchange_reject(struct exchange *exchange, enum err_code code, const char *message);
 enum MHD_Result exchange_reject_status(struct exchange *exchange, int status, enum err_code code, const char *message);
 

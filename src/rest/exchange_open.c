@@ -1,4 +1,4 @@
-/* What is decided when a request's headers are there: whether it is sound, from where we want it, what it is for. */
+/* Checks the headers of a request: whether they are sound, whether the request may come from there, and which route it is for. */
 #include <errno.h>
 #include <gnutls/gnutls.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "rest/exchange_int.h"
 #include "rest/origin.h"
 
-static size_t count_headers(const struct exchange *exchange, const char *name)
+static size_t exchange_count_headers(const struct exchange *exchange, const char *name)
 {
     size_t count = 0;
 
@@ -28,27 +28,27 @@ static bool is_content_length(const char *text)
     return len > 0 && len < 19 && strspn(text, "0123456789") == len;
 }
 
-/* Where two servers in a row could see two different ends of one request, there is none for us. */
-static const char *find_smuggling(const struct exchange *exchange)
+/* Finds request smuggling: two servers in a row must not disagree about where the request ends. */
+static const char *exchange_find_smuggling(const struct exchange *exchange)
 {
     const char *encoding = exchange_header(exchange, "transfer-encoding"),
                *length = exchange_header(exchange, "content-length");
 
     if (exchange->head_flaw)
         return exchange->head_flaw;
-    if (count_headers(exchange, "content-length") > 1 || count_headers(exchange, "transfer-encoding") > 1 ||
+    if (exchange_count_headers(exchange, "content-length") > 1 || exchange_count_headers(exchange, "transfer-encoding") > 1 ||
         (encoding && length))
         return "the request has more than one length";
     if (encoding && (strcasecmp(encoding, "chunked") != 0 || exchange->is_http_1_0))
         return "the request has a transfer encoding other than chunked";
     if (length && !is_content_length(length))
         return "the request's length is no number";
-    if (count_headers(exchange, "host") > 1 || count_headers(exchange, "authorization") > 1)
+    if (exchange_count_headers(exchange, "host") > 1 || exchange_count_headers(exchange, "authorization") > 1)
         return "the request has a header twice that it can have once";
     return NULL;
 }
 
-static void learn_body(struct exchange *exchange)
+static void exchange_learn_body(struct exchange *exchange)
 {
     const char *length = exchange_header(exchange, "content-length"), *type = exchange_header(exchange, "content-type");
 
@@ -61,8 +61,8 @@ static void learn_body(struct exchange *exchange)
     exchange->is_multipart = type && strncasecmp(type, "multipart/form-data", 19) == 0;
 }
 
-/* What a browser tells about the page that made it send this; nothing else sends these headers. */
-static bool is_from_elsewhere(struct exchange *exchange)
+/* Browsers send these headers, and say in them which page made them send the request. */
+static bool exchange_is_from_elsewhere(struct exchange *exchange)
 {
     const char *origin = exchange_header(exchange, "origin"), *host = exchange_header(exchange, "host");
     const char *site = exchange_header(exchange, "sec-fetch-site"), *mode = exchange_header(exchange, "sec-fetch-mode");
@@ -76,11 +76,11 @@ static bool is_from_elsewhere(struct exchange *exchange)
         return !origin_is_own(origin, host, exchange->conn->peer.is_tls);
     if (!site || strcmp(site, "same-origin") == 0 || strcmp(site, "none") == 0)
         return false;
-    /* Following a link to us is no harm: it only reads, and the page sees nothing of it. */
+    /* Following a link to us does no harm: it only reads, and the page does not see the answer. */
     return !(mode && strcmp(mode, "navigate") == 0 && (strcmp(exchange->verb, "GET") == 0 || exchange->is_head));
 }
 
-/* "5S" as gRPC writes it: at most eight digits and a unit. */
+/* Parses "5S", as gRPC writes it: at most eight digits and a unit. */
 static int parse_grpc_timeout(const char *text, int64_t *ret_ns)
 {
     static const char units[] = "HMSmun";
@@ -96,7 +96,7 @@ static int parse_grpc_timeout(const char *text, int64_t *ret_ns)
     return 0;
 }
 
-/* "30s", or a number of seconds. */
+/* Parses "30s", or a number of seconds. */
 static int parse_request_timeout(const char *text, int64_t *ret_ns)
 {
     size_t len = strlen(text);
@@ -110,7 +110,7 @@ static int parse_request_timeout(const char *text, int64_t *ret_ns)
     return 0;
 }
 
-static int parse_deadline(struct exchange *exchange)
+static int exchange_parse_deadline(struct exchange *exchange)
 {
     const char *grpc = exchange_header(exchange, "grpc-timeout"), *plain = exchange_header(exchange, "x-request-timeout");
     int64_t span_ns;
@@ -123,8 +123,8 @@ static int parse_deadline(struct exchange *exchange)
     return 0;
 }
 
-/* The certificate of the client, if one is asked for: libmicrohttpd asks, and leaves it to us what to think of the answer. */
-static bool has_certificate(struct exchange *exchange)
+/* libmicrohttpd asks the client for a certificate where one is needed; we verify it. */
+static bool exchange_has_certificate(struct exchange *exchange)
 {
     struct http_conn *conn = exchange->conn;
 
@@ -141,31 +141,31 @@ static bool has_certificate(struct exchange *exchange)
     return conn->peer.tls_subject != NULL;
 }
 
-static const char *find_rejection(struct exchange *exchange, enum err_code *ret_code)
+static const char *exchange_find_rejection(struct exchange *exchange, enum err_code *ret_code)
 {
-    const char *host = exchange_header(exchange, "host"), *wrong = find_smuggling(exchange);
+    const char *host = exchange_header(exchange, "host"), *wrong = exchange_find_smuggling(exchange);
 
     *ret_code = ERR_INVALID_ARGUMENT;
     exchange->has_body = exchange->is_unsound = wrong != NULL;
     if (wrong)
         return wrong;
-    learn_body(exchange);
+    exchange_learn_body(exchange);
     *ret_code = ERR_UNAUTHENTICATED;
-    if (!has_certificate(exchange))
+    if (!exchange_has_certificate(exchange))
         return "a client certificate is needed";
     *ret_code = ERR_PERMISSION_DENIED;
     if (host && !origin_host_is_ours(host, &exchange->conn->peer, exchange->server->options.host_names))
         return "this server has another name than the request's Host";
-    if (is_from_elsewhere(exchange))
+    if (exchange_is_from_elsewhere(exchange))
         return "requests from pages of other origins are not taken";
     *ret_code = ERR_INVALID_ARGUMENT;
-    if (parse_deadline(exchange) < 0)
+    if (exchange_parse_deadline(exchange) < 0)
         return "the timeout in the request's headers is malformed";
     return NULL;
 }
 
-/* A form sent to where only GET is known is that GET, its fields being the query. */
-static void find_form_target(struct exchange *exchange)
+/* A form that is posted to a path which only has GET is served as GET, with its fields as the query. */
+static void exchange_find_form_target(struct exchange *exchange)
 {
     if (strcmp(exchange->verb, "POST") != 0 || !exchange->is_form)
         return;
@@ -175,7 +175,7 @@ static void find_form_target(struct exchange *exchange)
         exchange->match = match;
 }
 
-static enum body_mode mode_of(const struct exchange *exchange)
+static enum body_mode exchange_mode_of(const struct exchange *exchange)
 {
     const struct method_route *method_route = exchange->match.route->method_route;
 
@@ -188,7 +188,7 @@ static enum body_mode mode_of(const struct exchange *exchange)
                : BODY_IGNORED;
 }
 
-static bool is_stopping(struct http_server *server)
+static bool http_server_is_stopping(struct http_server *server)
 {
     pthread_mutex_lock(&server->lock);
     bool stopping = server->is_stopping;
@@ -196,7 +196,7 @@ static bool is_stopping(struct http_server *server)
     return stopping;
 }
 
-static enum MHD_Result start_stream(struct exchange *exchange)
+static enum MHD_Result exchange_start_stream(struct exchange *exchange)
 {
     struct err err = ERR_NONE;
 
@@ -207,8 +207,8 @@ static enum MHD_Result start_stream(struct exchange *exchange)
     return MHD_YES;
 }
 
-/* Of these paths everybody is told what they are for; the others tell pages of other origins only. */
-static bool is_web(const struct exchange *exchange)
+/* These paths answer OPTIONS for everybody; the others only for pages of allowed origins. */
+static bool exchange_is_web(const struct exchange *exchange)
 {
     return web_is_path(exchange->path, exchange->path_len);
 }
@@ -216,10 +216,10 @@ static bool is_web(const struct exchange *exchange)
 void exchange_accept_headers(struct exchange *exchange, enum MHD_Result *ret)
 {
     enum err_code code;
-    const char *refusal = find_rejection(exchange, &code);
+    const char *refusal = exchange_find_rejection(exchange, &code);
 
     *ret = MHD_YES;
-    if (!refusal && is_stopping(exchange->server)) {
+    if (!refusal && http_server_is_stopping(exchange->server)) {
         code = ERR_UNAVAILABLE;
         refusal = "the server is stopping";
     }
@@ -229,20 +229,20 @@ void exchange_accept_headers(struct exchange *exchange, enum MHD_Result *ret)
     }
     route_find(exchange->server->routes, exchange->verb, exchange->path, exchange->path_len, &exchange->match);
     if (!exchange->match.route)
-        find_form_target(exchange);
+        exchange_find_form_target(exchange);
     if (!exchange->match.route) {
         bool is_path = exchange->match.allow[0] != '\0';
 
-        if (is_path && (exchange->allowed_origin || is_web(exchange)) && strcmp(exchange->verb, "OPTIONS") == 0)
+        if (is_path && (exchange->allowed_origin || exchange_is_web(exchange)) && strcmp(exchange->verb, "OPTIONS") == 0)
             *ret = exchange_reject_status(exchange, 204, ERR_OK, "");
         else
-            *ret = !is_path           ? exchange_reject(exchange, ERR_NOT_FOUND, "Not Found")
-                   : is_web(exchange) ? exchange_reject_status(exchange, 405, ERR_UNIMPLEMENTED, "Method Not Allowed")
-                                      : exchange_reject(exchange, ERR_UNIMPLEMENTED, "Method Not Allowed");
+            *ret = !is_path                    ? exchange_reject(exchange, ERR_NOT_FOUND, "Not Found")
+                   : exchange_is_web(exchange) ? exchange_reject_status(exchange, 405, ERR_UNIMPLEMENTED, "Method Not Allowed")
+                                               : exchange_reject(exchange, ERR_UNIMPLEMENTED, "Method Not Allowed");
         return;
     }
     exchange->call.method = exchange->match.route->method;
-    exchange->body_mode = mode_of(exchange);
+    exchange->body_mode = exchange_mode_of(exchange);
     exchange->body_max = EXCHANGE_JSON_MAX;
     if (exchange->match.route->web && exchange->match.route->web->body_max > 0)
         exchange->body_max = exchange->match.route->web->body_max;
@@ -251,5 +251,5 @@ void exchange_accept_headers(struct exchange *exchange, enum MHD_Result *ret)
         return;
     }
     if (exchange->body_mode == BODY_STREAMED)
-        *ret = start_stream(exchange);
+        *ret = exchange_start_stream(exchange);
 }

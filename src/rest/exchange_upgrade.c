@@ -21,7 +21,7 @@
 #define WEBSOCKET_VERSION "13"
 #define ANSWER_MS 10000
 
-static int check_request(const struct exchange *exchange, char accept[WEBSOCKET_ACCEPT_MAX], struct err *err)
+static int exchange_check_request(const struct exchange *exchange, char accept[WEBSOCKET_ACCEPT_MAX], struct err *err)
 {
     const char *version = exchange_header(exchange, "sec-websocket-version");
 
@@ -36,8 +36,7 @@ static int check_request(const struct exchange *exchange, char accept[WEBSOCKET_
     return 0;
 }
 
-/* libmicrohttpd corks a connection as it likes while it sends an answer, and leaves it so: with TLS each piece would then wait for the
- * kernel to lose patience. */
+/* libmicrohttpd corks the connection while it sends an answer, and may leave it corked: each piece would then wait for the kernel's timeout. */
 static void exchange_uncork(int fd)
 {
     int on = 1, off = 0;
@@ -46,8 +45,8 @@ static void exchange_uncork(int fd)
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 }
 
-/* The answer, whole, by a session that nobody else uses now. */
-static int answer_by_tls(const struct exchange *exchange, gnutls_session_t session, const char *accept)
+/* Sends the answer by a session that no other thread uses now. */
+static int exchange_answer_by_tls(const struct exchange *exchange, gnutls_session_t session, const char *accept)
 {
     autofree char *text = xprintf("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
                                   "Sec-WebSocket-Accept: %s\r\nX-Request-Id: %s\r\n\r\n",
@@ -55,7 +54,7 @@ static int answer_by_tls(const struct exchange *exchange, gnutls_session_t sessi
     struct pollfd fd = { .fd = exchange->conn->fd, .events = POLLOUT };
     ssize_t n;
 
-    /* A session takes the same bytes again after EAGAIN, and all of a record or nothing. */
+    /* After EAGAIN GnuTLS wants the same bytes again; it sends all of a record or nothing. */
     while ((n = gnutls_record_send(session, text, strlen(text))) == GNUTLS_E_AGAIN || n == GNUTLS_E_INTERRUPTED) {
         if (poll(&fd, 1, ANSWER_MS) == 0)
             return -ETIMEDOUT;
@@ -68,7 +67,7 @@ static int answer_by_tls(const struct exchange *exchange, gnutls_session_t sessi
  * upgrades a TLS connection it passes four bytes at a time, its buffers being in use. What a client sent behind its request, which it must
  * not before it has the answer, is lost.
  */
-static int take_session(struct exchange *exchange, const char *accept, struct web_socket *ret)
+static int exchange_take_session(struct exchange *exchange, const char *accept, struct web_socket *ret)
 {
     const union MHD_ConnectionInfo *info;
     int r = 0;
@@ -86,10 +85,10 @@ static int take_session(struct exchange *exchange, const char *accept, struct we
         return -ENOTCONN;
     exchange_uncork(exchange->conn->fd);
     *ret = (struct web_socket){ .fd = exchange->conn->fd, .tls = info->tls_session };
-    return answer_by_tls(exchange, info->tls_session, accept);
+    return exchange_answer_by_tls(exchange, info->tls_session, accept);
 }
 
-static int take_socket(struct exchange *exchange, const char *accept, struct web_socket *ret)
+static int exchange_take_socket(struct exchange *exchange, const char *accept, struct web_socket *ret)
 {
     int r = 0;
 
@@ -111,11 +110,12 @@ static int take_socket(struct exchange *exchange, const char *accept, struct web
 int exchange_upgrade(struct exchange *exchange, struct web_socket *ret, struct err *err)
 {
     char accept[WEBSOCKET_ACCEPT_MAX];
-    int r = check_request(exchange, accept, err);
+    int r = exchange_check_request(exchange, accept, err);
 
     if (r < 0)
         return r;
-    r = exchange->conn->peer.is_tls ? take_session(exchange, accept, ret) : take_socket(exchange, accept, ret);
+    r = exchange->conn->peer.is_tls ? exchange_take_session(exchange, accept, ret)
+                                    : exchange_take_socket(exchange, accept, ret);
     return r < 0 ? err_set(err, ERR_CANCELLED, -ECANCELED, "the client has gone") : 0;
 }
 
@@ -126,14 +126,14 @@ void exchange_hang_up(struct exchange *exchange)
     pthread_mutex_lock(&exchange->lock);
     upgrade = steal_ptr(&exchange->upgrade);
     pthread_mutex_unlock(&exchange->lock);
-    /* Not with the lock held: the other thread may want it to close the connection. */
+    /* Without the lock: the event thread may need it to close the connection. */
     if (upgrade)
         MHD_upgrade_action(upgrade, MHD_UPGRADE_ACTION_CLOSE);
 }
 
 /* In the event thread. */
-static void on_upgraded(void *cookie, struct MHD_Connection *connection, void *context, const char *early, size_t early_len,
-                        MHD_socket fd, struct MHD_UpgradeResponseHandle *upgrade)
+static void exchange_on_upgraded(void *cookie, struct MHD_Connection *connection, void *context, const char *early,
+                                 size_t early_len, MHD_socket fd, struct MHD_UpgradeResponseHandle *upgrade)
 {
     struct exchange *exchange = cookie;
     bool is_wanted;
@@ -157,7 +157,7 @@ static void on_upgraded(void *cookie, struct MHD_Connection *connection, void *c
 
 enum MHD_Result exchange_send_upgrade(struct exchange *exchange)
 {
-    struct MHD_Response *response = MHD_create_response_for_upgrade(on_upgraded, exchange);
+    struct MHD_Response *response = MHD_create_response_for_upgrade(exchange_on_upgraded, exchange);
 
     if (!response)
         return MHD_NO;

@@ -16,10 +16,10 @@
 
 #define ANSWER_MS 1000
 #define PEM_MAX ((size_t) 1 << 20)
-#define CONNECTION_MEMORY_BYTES ((size_t) 64 << 10) /* all headers of a request, and what is on its way out */
+#define CONNECTION_MEMORY_BYTES ((size_t) 64 << 10) /* all headers of a request, and what is being sent */
 #define TLS_PRIORITIES "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2:%SERVER_PRECEDENCE"
 
-static void set_defaults(struct http_server_options *options)
+static void http_server_set_defaults(struct http_server_options *options)
 {
     if (!options->connections_max)
         options->connections_max = 1000;
@@ -35,8 +35,8 @@ static void set_defaults(struct http_server_options *options)
         options->heartbeat_ms = 15000;
 }
 
-/* What would only be found when somebody calls. */
-static int check_methods(const struct method_table *methods, struct err *err)
+/* Finds mistakes in the table that would otherwise show only in a call. */
+static int http_server_check_methods(const struct method_table *methods, struct err *err)
 {
     for (size_t i = 0; i < methods->count; i++) {
         const struct method *method = &methods->methods[i];
@@ -57,14 +57,14 @@ static int check_methods(const struct method_table *methods, struct err *err)
     return 0;
 }
 
-static void serve_openapi(struct web *web, void *cookie)
+static void http_server_serve_openapi(struct web *web, void *cookie)
 {
     const struct http_server *server = cookie;
 
     buf_add(&web->response.body, server->openapi.data, server->openapi.len);
 }
 
-static const struct web_route openapi_route = { .verb = "GET", .path = "/openapi.json", .run = serve_openapi };
+static const struct web_route openapi_route = { .verb = "GET", .path = "/openapi.json", .run = http_server_serve_openapi };
 
 static int http_server_make_routes(struct http_server *server, struct err *err)
 {
@@ -97,7 +97,7 @@ static bool http_server_adopt(void *cookie, int fd, const struct peer *peer, boo
     return MHD_add_connection(daemon, fd, (const struct sockaddr *) &peer->remote, sizeof(peer->remote)) == MHD_YES;
 }
 
-static int make_watch(struct http_server *server, struct err *err)
+static int http_server_make_watch(struct http_server *server, struct err *err)
 {
     const struct conn_watch_options options = {
         .connections_max = server->options.connections_max,
@@ -117,18 +117,18 @@ int http_server_new(const struct http_server_options *options, struct http_serve
     int r;
 
     server->options = *options;
-    set_defaults(&server->options);
+    http_server_set_defaults(&server->options);
     pthread_mutex_init(&server->lock, NULL);
     pthread_condattr_init(&clock);
     pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
     pthread_cond_init(&server->idle, &clock);
     pthread_condattr_destroy(&clock);
-    r = check_methods(options->methods, err);
+    r = http_server_check_methods(options->methods, err);
     if (r < 0)
         return r;
     r = http_server_make_routes(server, err);
     if (r == 0)
-        r = make_watch(server, err);
+        r = http_server_make_watch(server, err);
     if (r < 0)
         return r;
     *ret = steal_ptr(&server);
@@ -149,14 +149,15 @@ int http_server_listen(struct http_server *server, const struct listener *listen
     return 0;
 }
 
-static void *on_target(void *cookie, const char *target, struct MHD_Connection *connection)
+static void *http_server_on_target(void *cookie, const char *target, struct MHD_Connection *connection)
 {
     (void) connection;
     return exchange_new(cookie, target);
 }
 
-static enum MHD_Result on_request(void *cookie, struct MHD_Connection *connection, const char *url, const char *verb,
-                                  const char *version, const char *body, size_t *body_len, void **context)
+static enum MHD_Result http_server_on_request(void *cookie, struct MHD_Connection *connection, const char *url,
+                                              const char *verb, const char *version, const char *body, size_t *body_len,
+                                              void **context)
 {
     struct exchange *exchange = *context;
     (void) cookie;
@@ -168,7 +169,8 @@ static enum MHD_Result on_request(void *cookie, struct MHD_Connection *connectio
     return *body_len > 0 ? exchange_receive_body(exchange, body, body_len) : exchange_proceed(exchange);
 }
 
-static void on_completed(void *cookie, struct MHD_Connection *connection, void **context, enum MHD_RequestTerminationCode how)
+static void http_server_on_completed(void *cookie, struct MHD_Connection *connection, void **context,
+                                     enum MHD_RequestTerminationCode how)
 {
     (void) cookie, (void) connection;
     if (*context)
@@ -176,8 +178,8 @@ static void on_completed(void *cookie, struct MHD_Connection *connection, void *
     *context = NULL;
 }
 
-static void on_connection(void *cookie, struct MHD_Connection *connection, void **context,
-                          enum MHD_ConnectionNotificationCode what)
+static void http_server_on_connection(void *cookie, struct MHD_Connection *connection, void **context,
+                                      enum MHD_ConnectionNotificationCode what)
 {
     struct http_server *server = cookie;
 
@@ -190,17 +192,17 @@ static void on_connection(void *cookie, struct MHD_Connection *connection, void 
     }
 }
 
-/* Paths and queries are decoded by ourselves, after they have been taken apart. */
+/* We decode paths and queries after splitting them. */
 static size_t leave_as_it_is(void *cookie, struct MHD_Connection *connection, char *text)
 {
     (void) cookie, (void) connection;
     return strlen(text);
 }
 
-static void on_log(void *cookie, const char *fmt, va_list ap) __attribute__((format(printf, 2, 0)));
+static void http_server_on_log(void *cookie, const char *fmt, va_list ap) __attribute__((format(printf, 2, 0)));
 
-/* What it finds wrong with what clients send is nothing to tell an operator about. */
-static void on_log(void *cookie, const char *fmt, va_list ap)
+/* Mistakes of clients do not concern the operator. */
+static void http_server_on_log(void *cookie, const char *fmt, va_list ap)
 {
     char text[512];
     (void) cookie;
@@ -211,15 +213,16 @@ static void on_log(void *cookie, const char *fmt, va_list ap)
     log_debug("http", LOG_STR("text", text));
 }
 
-/* What a library that is too old for the first makes of the second is not enough: request_head.h. */
+/* A library that is too old for the first option is not strict enough with the second; request_head.h checks the rest. */
 #if MHD_VERSION >= 0x00097701
 #define STRICTNESS MHD_OPTION_CLIENT_DISCIPLINE_LVL, 2
 #else
 #define STRICTNESS MHD_OPTION_STRICT_FOR_CLIENT, 1
 #endif
 
-/* `https` NULL: without TLS. */
-static int start_daemon(struct http_server *server, const struct https *https, struct MHD_Daemon **ret, struct err *err)
+/* Without TLS if `https` is NULL. */
+static int http_server_start_daemon(struct http_server *server, const struct https *https, struct MHD_Daemon **ret,
+                                    struct err *err)
 {
     const struct http_server_options *options = &server->options;
     unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME | MHD_ALLOW_UPGRADE |
@@ -234,14 +237,14 @@ static int start_daemon(struct http_server *server, const struct https *https, s
     };
     const struct MHD_OptionItem none[] = { { MHD_OPTION_END, 0, NULL } };
 
-    /* The log comes first, so that it gets what is said about the other options. Limits are the watch's, theirs are only never reached. */
-    *ret = MHD_start_daemon(flags | (https ? MHD_USE_TLS : 0), 0, NULL, NULL, on_request, server, MHD_OPTION_EXTERNAL_LOGGER,
-                            on_log, NULL, MHD_OPTION_CONNECTION_LIMIT, (unsigned) options->connections_max + 16,
-                            MHD_OPTION_CONNECTION_TIMEOUT, (options->write_timeout_ms + 999) / 1000,
-                            MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_MEMORY_BYTES, STRICTNESS,
-                            MHD_OPTION_NOTIFY_COMPLETED, on_completed, server, MHD_OPTION_NOTIFY_CONNECTION, on_connection,
-                            server, MHD_OPTION_URI_LOG_CALLBACK, on_target, server, MHD_OPTION_UNESCAPE_CALLBACK,
-                            leave_as_it_is, NULL, MHD_OPTION_ARRAY, https ? tls : none, MHD_OPTION_END);
+    /* The log comes first, so that it gets messages about the other options. conn_watch enforces the limits; libmicrohttpd's are higher. */
+    *ret = MHD_start_daemon(
+        flags | (https ? MHD_USE_TLS : 0), 0, NULL, NULL, http_server_on_request, server, MHD_OPTION_EXTERNAL_LOGGER,
+        http_server_on_log, NULL, MHD_OPTION_CONNECTION_LIMIT, (unsigned) options->connections_max + 16,
+        MHD_OPTION_CONNECTION_TIMEOUT, (options->write_timeout_ms + 999) / 1000, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        CONNECTION_MEMORY_BYTES, STRICTNESS, MHD_OPTION_NOTIFY_COMPLETED, http_server_on_completed, server,
+        MHD_OPTION_NOTIFY_CONNECTION, http_server_on_connection, server, MHD_OPTION_URI_LOG_CALLBACK, http_server_on_target,
+        server, MHD_OPTION_UNESCAPE_CALLBACK, leave_as_it_is, NULL, MHD_OPTION_ARRAY, https ? tls : none, MHD_OPTION_END);
     if (!*ret)
         return err_set(err, https ? ERR_INVALID_ARGUMENT : ERR_INTERNAL, -EINVAL,
                        https ? "HTTPS cannot be served: certificate and key do not fit, or are none" : "HTTP cannot be served");
@@ -256,7 +259,7 @@ static int read_pem(const char *path, struct buf *out, struct err *err)
     return r < 0 ? err_errno(err, r, "reading '%s'", path) : 0;
 }
 
-/* Stops those before it too. */
+/* Also stops the older ones. */
 static void https_free(struct https *https)
 {
     while (https) {
@@ -273,7 +276,7 @@ static void https_free(struct https *https)
 }
 DEFINE_AUTOPTR(https, https_free);
 
-static int add_https(struct http_server *server, struct err *err)
+static int http_server_add_https(struct http_server *server, struct err *err)
 {
     const struct tls_files *files = server->options.tls;
     autoptr(https) https = xnew(struct https);
@@ -284,7 +287,7 @@ static int add_https(struct http_server *server, struct err *err)
     if (r == 0 && files->client_ca)
         r = read_pem(files->client_ca, &https->client_ca, err);
     if (r == 0)
-        r = start_daemon(server, https, &https->daemon, err);
+        r = http_server_start_daemon(server, https, &https->daemon, err);
     if (r < 0)
         return r;
     pthread_mutex_lock(&server->lock);
@@ -294,10 +297,10 @@ static int add_https(struct http_server *server, struct err *err)
     return 0;
 }
 
-/* Nobody is handed to the one before the newest any more, but perhaps to it at this very moment; the one before that has had its time. */
+/* A connection may be on its way to the daemon that was the newest until now, so that one stays; the one before it is stopped. */
 int http_server_reload(struct http_server *server, struct err *err)
 {
-    int r = server->https ? add_https(server, err) : 0;
+    int r = server->https ? http_server_add_https(server, err) : 0;
 
     if (r == 0 && server->https && server->https->older) {
         https_free(server->https->older->older);
@@ -311,17 +314,17 @@ int http_server_start(struct http_server *server, struct err *err)
     int r = 0;
 
     if (server->has_plain)
-        r = start_daemon(server, NULL, &server->plain, err);
+        r = http_server_start_daemon(server, NULL, &server->plain, err);
     if (r == 0 && server->has_secure)
-        r = add_https(server, err);
+        r = http_server_add_https(server, err);
     if (r == 0)
         r = conn_watch_start(server->watch, err);
     server->is_started = r == 0;
     return r;
 }
 
-/* With the lock held. Whether there were none any more before the time had come. */
-static bool wait_none(struct http_server *server, const size_t *count, unsigned grace_ms)
+/* Call with the lock held. Returns whether the count became 0 in time. */
+static bool http_server_wait_none(struct http_server *server, const size_t *count, unsigned grace_ms)
 {
     struct timespec until = clock_timespec_of_ns(clock_now_ns() + grace_ms * CLOCK_NS_PER_MS);
     int r = 0;
@@ -331,19 +334,19 @@ static bool wait_none(struct http_server *server, const size_t *count, unsigned 
     return *count == 0;
 }
 
-static void wait_for_calls(struct http_server *server, unsigned grace_ms)
+static void http_server_wait_for_calls(struct http_server *server, unsigned grace_ms)
 {
     pthread_mutex_lock(&server->lock);
     server->is_stopping = true;
-    if (!wait_none(server, &server->calls, grace_ms)) {
+    if (!http_server_wait_none(server, &server->calls, grace_ms)) {
         pthread_mutex_unlock(&server->lock);
         conn_watch_cancel_all(server->watch);
         pthread_mutex_lock(&server->lock);
         while (server->calls > 0)
             pthread_cond_wait(&server->idle, &server->lock);
     }
-    /* Those who wait for an answer get it, if they read. */
-    wait_none(server, &server->answers, ANSWER_MS);
+    /* Clients that wait for an answer get it, if they read. */
+    http_server_wait_none(server, &server->answers, ANSWER_MS);
     pthread_mutex_unlock(&server->lock);
 }
 
@@ -351,8 +354,9 @@ void http_server_stop(struct http_server *server, unsigned grace_ms)
 {
     if (server->is_started) {
         conn_watch_stop_accepting(server->watch);
-        wait_for_calls(server, grace_ms);
-        /* Nothing hands connections over any more when the daemons go, and what is suspended has been resumed with its call's end. */
+        http_server_wait_for_calls(server, grace_ms);
+        /* Before the daemons stop, no thread may hand connections over, and every suspended connection must be resumed, which the end of its
+         * call does. */
         conn_watch_stop(server->watch);
     }
     server->is_started = false;

@@ -2,8 +2,8 @@
  * The API over HTTP/1.1: every route of the method table, web routes (call/web.h), JSON in and out, server-sent events and bytes as streams.
  *
  * One thread moves bytes (libmicrohttpd), one accepts connections and watches them (conn_watch.h), handlers run in the pool. A connection costs
- * no thread; a call does, while it runs. What goes wrong before a method is found, or in it, is answered as JSON:
- * {"code": 5, "message": "...", "details": []}; only what is not HTTP at all gets libmicrohttpd's own page.
+ * no thread; a call does, while it runs. Errors are JSON: {"code": 5, "message": "...", "details": []}; only what is not HTTP at all gets
+ * libmicrohttpd's own page.
  *
  *     http_server_new(&options, &server, err); http_server_listen(server, &listener, false, err); http_server_start(server, err); ...
  *     http_server_stop(server, 5000); http_server_free(server);

@@ -40,7 +40,7 @@ static size_t hash_of(uint32_t from, const char *name, size_t len)
     return (size_t) (hash ^ hash >> 32);
 }
 
-static struct route_step *slot_of(const struct route_table *table, uint32_t from, const char *name, size_t len)
+static struct route_step *route_table_slot_of(const struct route_table *table, uint32_t from, const char *name, size_t len)
 {
     for (size_t i = hash_of(from, name, len);; i++) {
         struct route_step *step = &table->steps[i & (table->step_cap - 1)];
@@ -50,7 +50,7 @@ static struct route_step *slot_of(const struct route_table *table, uint32_t from
     }
 }
 
-static void grow_steps(struct route_table *table)
+static void route_table_grow_steps(struct route_table *table)
 {
     struct route_step *old = table->steps;
     size_t old_cap = table->step_cap;
@@ -59,38 +59,38 @@ static void grow_steps(struct route_table *table)
     table->steps = xalloc(table->step_cap * sizeof(*table->steps));
     for (size_t i = 0; i < old_cap; i++)
         if (old[i].to != NO_NODE)
-            *slot_of(table, old[i].from, old[i].name, old[i].len) = old[i];
+            *route_table_slot_of(table, old[i].from, old[i].name, old[i].len) = old[i];
     free(old);
 }
 
-static uint32_t add_node(struct route_table *table)
+static uint32_t route_table_add_node(struct route_table *table)
 {
     vec_room(&table->nodes, &table->node_cap, table->node_count);
     table->nodes[table->node_count] = (struct route_node){ 0 };
     return (uint32_t) table->node_count++;
 }
 
-static uint32_t step_by_name(struct route_table *table, uint32_t from, const char *name, size_t len)
+static uint32_t route_table_step_by_name(struct route_table *table, uint32_t from, const char *name, size_t len)
 {
-    struct route_step *step = slot_of(table, from, name, len);
+    struct route_step *step = route_table_slot_of(table, from, name, len);
 
     if (step->to != NO_NODE)
         return step->to;
     if ((table->step_count + 1) * 2 > table->step_cap) {
-        grow_steps(table);
-        step = slot_of(table, from, name, len);
+        route_table_grow_steps(table);
+        step = route_table_slot_of(table, from, name, len);
     }
-    *step = (struct route_step){ .from = from, .to = add_node(table), .name = name, .len = len };
+    *step = (struct route_step){ .from = from, .to = route_table_add_node(table), .name = name, .len = len };
     table->step_count++;
     return step->to;
 }
 
-static uint32_t step_by_any(struct route_table *table, uint32_t from, bool is_rest)
+static uint32_t route_table_step_by_any(struct route_table *table, uint32_t from, bool is_rest)
 {
     uint32_t to = is_rest ? table->nodes[from].rest : table->nodes[from].any;
 
     if (to == NO_NODE) {
-        to = add_node(table);
+        to = route_table_add_node(table);
         *(is_rest ? &table->nodes[from].rest : &table->nodes[from].any) = to;
     }
     return to;
@@ -110,7 +110,7 @@ static int add_capture(struct route *route, const char *part, size_t len, bool i
     return 0;
 }
 
-static int add_template(struct route_table *table, struct route *route, uint32_t *ret)
+static int route_table_add_template(struct route_table *table, struct route *route, uint32_t *ret)
 {
     const char *at = route->path;
     uint32_t node = 0;
@@ -128,12 +128,12 @@ static int add_template(struct route_table *table, struct route *route, uint32_t
         if (len == 0)
             return -EINVAL;
         if (*part != '{') {
-            node = step_by_name(table, node, part, len);
+            node = route_table_step_by_name(table, node, part, len);
             continue;
         }
         if (add_capture(route, part, len, *at == '\0', &is_rest) < 0)
             return -EINVAL;
-        node = step_by_any(table, node, is_rest);
+        node = route_table_step_by_any(table, node, is_rest);
     }
     *ret = node;
     return 0;
@@ -147,13 +147,13 @@ static struct route *find_verb(const struct route_node *node, const char *verb)
     return NULL;
 }
 
-static int add_route(struct route_table *table, struct route route, struct err *err)
+static int route_table_add_route(struct route_table *table, struct route route, struct err *err)
 {
     struct route *kept = &table->routes[table->route_count++];
     uint32_t at;
 
     *kept = route;
-    if (add_template(table, kept, &at) < 0)
+    if (route_table_add_template(table, kept, &at) < 0)
         return err_invalid(err, "the route '%s' is malformed", route.path);
     struct route_node *node = &table->nodes[at];
     if (find_verb(node, route.verb) || node->route_count == VERBS_MAX)
@@ -162,14 +162,14 @@ static int add_route(struct route_table *table, struct route route, struct err *
     return 0;
 }
 
-static int add_methods(struct route_table *table, const struct method_table *methods, struct err *err)
+static int route_table_add_methods(struct route_table *table, const struct method_table *methods, struct err *err)
 {
     for (size_t i = 0; i < methods->count; i++) {
         const struct method *method = &methods->methods[i];
 
         for (size_t j = 0; j < METHOD_ROUTES_MAX && method->routes[j].verb; j++) {
             const struct method_route *method_route = &method->routes[j];
-            int r = add_route(
+            int r = route_table_add_route(
                 table,
                 (struct route){
                     .verb = method_route->verb, .path = method_route->path, .method = method, .method_route = method_route },
@@ -188,8 +188,8 @@ static int route_add_webs(struct route_table *table, const struct web_table *web
     for (size_t i = 0; r == 0 && i < web->count; i++) {
         const struct web_route *route = &web->routes[i];
 
-        r = add_route(table, (struct route){ .verb = route->verb, .path = route->path, .web = route, .cookie = web->cookie },
-                      err);
+        r = route_table_add_route(
+            table, (struct route){ .verb = route->verb, .path = route->path, .web = route, .cookie = web->cookie }, err);
     }
     return r;
 }
@@ -204,9 +204,9 @@ int route_table_new(const struct method_table *methods, const struct web_table *
     for (const struct web_table *const *web = webs; *web; web++)
         count += (*web)->count;
     table->routes = xalloc(count * sizeof(*table->routes));
-    add_node(table);
-    grow_steps(table);
-    r = add_methods(table, methods, err);
+    route_table_add_node(table);
+    route_table_grow_steps(table);
+    r = route_table_add_methods(table, methods, err);
     for (const struct web_table *const *web = webs; r == 0 && *web; web++)
         r = route_add_webs(table, *web, err);
     if (r < 0)
@@ -274,7 +274,7 @@ static bool route_walk(struct route_search *search, uint32_t from, const char *p
     stop = memchr(part, '/', (size_t) (search->end - part));
     stop = stop ? stop : search->end;
     if (stop > part) {
-        const struct route_step *step = slot_of(search->table, from, part, (size_t) (stop - part));
+        const struct route_step *step = route_table_slot_of(search->table, from, part, (size_t) (stop - part));
 
         if (step->to != NO_NODE && route_walk(search, step->to, stop + 1))
             return true;
