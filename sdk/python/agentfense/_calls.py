@@ -8,7 +8,7 @@ import os
 import shlex
 import time
 from datetime import timedelta
-from typing import IO, Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, TypeVar, Union
+from typing import IO, Any, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, TypeVar, Union
 
 from . import _convert as convert
 from ._archive import Progress, archive, scan
@@ -18,7 +18,13 @@ from ._ignore import IgnoreRules
 from ._progress import ProgressBar
 from ._rpc import Blocking, Call, Plan, Streaming
 from ._schema import enum_number, enum_words, messages
-from .exceptions import InvalidConfigurationError, SessionClosedError, SessionNotFoundError
+from .exceptions import (
+    CommandTimeoutError,
+    InvalidConfigurationError,
+    SandboxError,
+    SessionClosedError,
+    SessionNotFoundError,
+)
 from .types import (
     Codebase,
     Event,
@@ -48,6 +54,8 @@ Input = Union[str, bytes, bytearray, memoryview, IO[str], IO[bytes], None]
 Command = Union[str, Sequence[str]]
 OnOutput = Optional[Callable[[str], Any]]
 
+INPUT_MAX = 3 << 20  # of a command: a message has at most 4 MiB
+PIECE = 64 << 10
 FILES_PER_PAGE = 5000  # of half a million files no answer is larger than others can take
 
 
@@ -255,6 +263,15 @@ def list_events(
     return pages("ListEvents", request, subject, "events", convert.event_of)
 
 
+def disk_use(sandbox_id: str) -> Plan[int]:
+    request = messages.GetDiskUseRequest(sandbox_id=sandbox_id, measure=True)
+    answer = yield Call("GetDiskUse", request, Subject("Measure disk use", sandbox_id=sandbox_id))
+    for one in answer.sandboxes:
+        if one.error:
+            raise SandboxError(f"The disk use of sandbox '{sandbox_id}' could not be measured.", one.error)
+    return int(answer.disk_bytes)
+
+
 # ---- commands
 
 
@@ -267,13 +284,33 @@ def line_of(command: Command) -> str:
     return command if isinstance(command, str) else shlex.join(command)
 
 
-def _read_input(stdin: Input) -> Union[str, bytes]:
-    if stdin is None or isinstance(stdin, (str, bytes)):
-        return stdin or b""
-    if isinstance(stdin, (bytearray, memoryview)):
-        return bytes(stdin)
-    content: Union[str, bytes] = stdin.read()
-    return content
+class _Input(NamedTuple):
+    """What a command is given: all of it, or the beginning of what does not fit into a message, and where the rest is."""
+
+    first: bytes = b""
+    rest: Union[IO[str], IO[bytes], None] = None
+
+    @property
+    def is_large(self) -> bool:
+        return len(self.first) > INPUT_MAX
+
+    def pieces(self) -> Iterator[bytes]:
+        for at in range(0, len(self.first), PIECE):
+            yield self.first[at : at + PIECE]
+        while self.rest is not None:
+            piece = self.rest.read(PIECE)
+            if not piece:
+                return
+            yield piece.encode() if isinstance(piece, str) else piece
+
+
+def _take_input(stdin: Input) -> _Input:
+    if stdin is None or isinstance(stdin, str):
+        return _Input((stdin or "").encode())
+    if isinstance(stdin, (bytes, bytearray, memoryview)):
+        return _Input(bytes(stdin))
+    first = stdin.read(INPUT_MAX + 1)
+    return _Input(first.encode() if isinstance(first, str) else first, stdin)
 
 
 def exec_call(
@@ -286,6 +323,9 @@ def exec_call(
     timeout: Seconds = None,
 ) -> Call:
     """`Exec` and `ExecStream` are asked alike."""
+    given = _take_input(stdin)
+    if given.is_large:
+        raise InvalidConfigurationError(f"an input of more than {INPUT_MAX} bytes can be given to `run` only")
     line = line_of(command)
     request = messages.ExecRequest(
         sandbox_id=sandbox_id,
@@ -293,14 +333,69 @@ def exec_call(
         env=dict(env or {}),
         workdir=workdir or "",
         timeout=convert.to_duration(timeout),
+        stdin_data=given.first,
     )
-    content = _read_input(stdin)
-    if isinstance(content, bytes):
-        request.stdin_data = content
-    else:
-        request.stdin = content
     seconds = convert.seconds_of(timeout)
     return Call(method, request, Subject("Execute command", sandbox_id=sandbox_id, command=line, timeout=seconds))
+
+
+class _Watched:
+    """Output as it comes: for whoever wants to be called with it, and all of it for the result."""
+
+    def __init__(self, on_stdout: OnOutput, on_stderr: OnOutput) -> None:
+        self.watchers = {"stdout": on_stdout, "stderr": on_stderr}
+        self.decoders = {name: codecs.getincrementaldecoder("utf-8")("replace") for name in self.watchers}
+        self.texts: Dict[str, List[str]] = {name: [] for name in self.watchers}
+        self.began = time.monotonic()
+
+    def take(self, stream: str, data: bytes) -> Any:
+        text = self.decoders[stream].decode(data)
+        self.texts[stream].append(text)
+        watcher = self.watchers[stream]
+        return watcher(text) if watcher is not None and text else None
+
+    def result(self, command: str, exit_code: int) -> ExecResult:
+        stdout, stderr = ("".join(self.texts[name]) + self.decoders[name].decode(b"", True) for name in ("stdout", "stderr"))
+        return ExecResult(stdout, stderr, exit_code, timedelta(seconds=time.monotonic() - self.began), command)
+
+
+def _exec_piped(
+    sandbox_id: str,
+    command: Command,
+    given: _Input,
+    env: Env,
+    workdir: Optional[str],
+    timeout: Seconds,
+    watched: _Watched,
+) -> Plan[ExecResult]:
+    """With an input of any size."""
+    line, seconds, ends = line_of(command), convert.seconds_of(timeout), []
+    spec = messages.ProcessSpec(command=line, env=dict(env or {}), workdir=workdir or "")
+
+    def requests() -> Iterator[Any]:
+        yield messages.TerminalInput(
+            open={"sandbox_id": sandbox_id, "spec": spec, "pipes": True, "timeout": convert.to_duration(timeout)}
+        )
+        for piece in given.pieces():
+            yield messages.TerminalInput(data=piece)
+        yield messages.TerminalInput(end_input=True)
+
+    def take(message: Any) -> Any:
+        if message.HasField("exit"):
+            ends.append(message.exit)
+        elif message.HasField("output"):
+            return watched.take("stdout", message.output)
+        elif message.HasField("error_output"):
+            return watched.take("stderr", message.error_output)
+        return None
+
+    subject = Subject("Execute command", sandbox_id=sandbox_id, command=line, timeout=seconds)
+    yield Streaming(Call("OpenTerminal", requests(), subject), take)
+    if not ends or ends[0].lost:
+        raise SandboxError(f"Command ended with its sandbox: {line}")
+    if ends[0].timed_out:
+        raise CommandTimeoutError(line, seconds or round(time.monotonic() - watched.began, 3))
+    return watched.result(line, ends[0].exit_code)
 
 
 def exec_command(
@@ -310,46 +405,25 @@ def exec_command(
     env: Env = None,
     workdir: Optional[str] = None,
     timeout: Seconds = None,
+    on_stdout: OnOutput = None,
+    on_stderr: OnOutput = None,
 ) -> Plan[ExecResult]:
-    call = yield Blocking(lambda: exec_call("Exec", sandbox_id, command, stdin, env, workdir, timeout))
-    answer = yield call
-    return convert.result_of(answer, call.subject.command)
-
-
-def exec_watched(
-    sandbox_id: str,
-    command: Command,
-    stdin: Input,
-    env: Env,
-    workdir: Optional[str],
-    timeout: Seconds,
-    on_stdout: OnOutput,
-    on_stderr: OnOutput,
-) -> Plan[ExecResult]:
-    """As `exec_command`; whoever wants to see the output before the end is called with it."""
-    call = yield Blocking(lambda: exec_call("ExecStream", sandbox_id, command, stdin, env, workdir, timeout))
-    decoders = {name: codecs.getincrementaldecoder("utf-8")("replace") for name in ("stdout", "stderr")}
-    wanted = {"stdout": on_stdout, "stderr": on_stderr}
-    texts: Dict[str, List[str]] = {"stdout": [], "stderr": []}
-    began = time.monotonic()
+    is_file = not (stdin is None or isinstance(stdin, (str, bytes, bytearray, memoryview)))
+    given: _Input = (yield Blocking(lambda: _take_input(stdin))) if is_file else _take_input(stdin)
+    watched = _Watched(on_stdout, on_stderr)
+    if given.is_large:
+        return (yield from _exec_piped(sandbox_id, command, given, env, workdir, timeout, watched))
+    if on_stdout is None and on_stderr is None:
+        call = exec_call("Exec", sandbox_id, command, given.first, env, workdir, timeout)
+        return convert.result_of((yield call), call.subject.command)
 
     def take(message: Any) -> Any:
         output = convert.output_of(message)
-        text = decoders[output.stream].decode(output.data)
-        texts[output.stream].append(text)
-        watcher = wanted[output.stream]
-        return watcher(text) if watcher is not None and text else None
+        return watched.take(output.stream, output.data)
 
+    call = exec_call("ExecStream", sandbox_id, command, given.first, env, workdir, timeout)
     code = yield Streaming(call, take)
-    for name, decoder in decoders.items():
-        texts[name].append(decoder.decode(b"", True))
-    return ExecResult(
-        stdout="".join(texts["stdout"]),
-        stderr="".join(texts["stderr"]),
-        exit_code=code if code is not None else 0,
-        duration=timedelta(seconds=time.monotonic() - began),
-        command=call.subject.command,
-    )
+    return watched.result(call.subject.command, code or 0)
 
 
 # ---- sessions

@@ -109,12 +109,7 @@ class Life:
         on_stdout: OnOutput = None,
         on_stderr: OnOutput = None,
     ) -> Plan[ExecResult]:
-        if on_stdout is not None or on_stderr is not None:
-            result = yield from calls.exec_watched(
-                self.info.id, command, stdin, env, workdir, timeout, on_stdout, on_stderr
-            )
-        else:
-            result = yield from calls.exec_command(self.info.id, command, stdin, env, workdir, timeout)
+        result = yield from calls.exec_command(self.info.id, command, stdin, env, workdir, timeout, on_stdout, on_stderr)
         if raise_on_error and not result.success:
             yield from self._raise_if_limited(result)
             result.raise_on_error()

@@ -332,12 +332,13 @@ class Transport:
             raise _failed(error, step, self.options, began) from error
 
     def _feed(self, step: Streaming, began: float) -> Optional[int]:
-        answers = self._invoke(step.call)
+        call = _watched(step.call)
+        answers = self._invoke(call)
         try:
             for message in answers:
                 step.take(message)
         except grpc.RpcError as error:
-            raise _failed(error, step.call, self.options, began) from error
+            raise _failed(error, call, self.options, began) from error
         except BaseException:
             answers.cancel()
             raise
@@ -416,7 +417,8 @@ class AsyncTransport:
             raise
 
     async def _feed(self, step: Streaming, began: float) -> Optional[int]:
-        answers = self._invoke(step.call)
+        call = _watched(step.call)
+        answers = self._invoke(call)
         try:
             async for message in answers:
                 done = step.take(message)
@@ -424,7 +426,7 @@ class AsyncTransport:
                     await done
             return _exit_code(await answers.trailing_metadata())
         except grpc.RpcError as error:
-            raise _failed(error, step.call, self.options, began) from error
+            raise _failed(error, call, self.options, began) from error
         except BaseException:
             answers.cancel()
             raise

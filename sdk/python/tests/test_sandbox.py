@@ -3,6 +3,7 @@ for the coroutines."""
 
 import asyncio
 import contextlib
+import hashlib
 import inspect
 import io
 import subprocess
@@ -192,6 +193,25 @@ def test_commands_and_their_input(box, tmp_path):
             run("sleep 60", timeout=0.5)
         with pytest.raises(agentfense.CommandExecutionError):
             run("exit 3", raise_on_error=True)
+
+
+def test_input_of_any_size(box, tmp_path):
+    large = b"0123456789" * 600000
+    (tmp_path / "large").write_bytes(large)
+    assert box.run("sha256sum", stdin=large).stdout.split()[0] == hashlib.sha256(large).hexdigest()
+    with open(tmp_path / "large", "rb") as file:
+        assert box.run(["sh", "-c", "wc -c; echo $A >&2; pwd; exit 3"], stdin=file, env={"A": "b"}, cwd="src").exit_code == 3
+    with open(tmp_path / "large") as file:
+        result = box.commands.run("head -c 3; echo err >&2", stdin=file)
+    assert (result.stdout, result.stderr) == ("012", "err\n"), "it need not read all"
+    pieces = []
+    assert box.run("cat", stdin=large, on_stdout=pieces.append).stdout == large.decode() == "".join(pieces)
+    with pytest.raises(agentfense.CommandTimeoutError):
+        box.run("sleep 60", stdin=large, timeout=0.5)
+    box.run("cat > large.txt", stdin=large)
+    assert box.diff()["large.txt"].change == "added"
+    with pytest.raises(InvalidConfigurationError, match="to `run` only"):
+        box.commands.stream("cat", stdin=large)
 
 
 def test_output_as_it_comes(box):
