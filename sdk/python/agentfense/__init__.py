@@ -59,6 +59,7 @@ from .presets import (
 from .review import (
     Approval,
     ApprovalRecord,
+    Comment,
     Commit,
     Conflicts,
     Diff,
@@ -132,6 +133,7 @@ __all__ = [
     "Hunk",
     "Approval",
     "ApprovalRecord",
+    "Comment",
     "Commit",
     "Pending",
     "PendingFile",

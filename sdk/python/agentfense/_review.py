@@ -13,6 +13,7 @@ from .exceptions import InvalidConfigurationError, ReviewError
 from .review import (
     Approval,
     ApprovalRecord,
+    Comment,
     Commit,
     Conflicts,
     Diff,
@@ -295,3 +296,52 @@ def commit(info: SandboxInfo, message: Optional[str], files: Optional[Iterable[s
     )
     answer = yield Call("CommitChanges", request, Subject("Commit", sandbox_id=info.id, is_review=True))
     return Commit(answer.commit_hash or None, answer.files)
+
+
+# ---- comments
+
+
+def _comment_of(message: Any) -> Comment:
+    return Comment(
+        id=message.id,
+        path=message.path,
+        text=message.text,
+        author=message.actor or message.author,
+        file_id=message.file_id,
+        hunk_id=message.hunk_id or None,
+        line=message.line,
+        is_resolved=message.resolved,
+        is_outdated=message.outdated,
+        created_at=convert.time_of(message.created_at),
+    )
+
+
+def add_comment(
+    sandbox_id: str, text: str, about: Union[str, FileChange, Hunk], line: int, actor: Optional[str]
+) -> Plan[Comment]:
+    request = messages.AddReviewCommentRequest(sandbox_id=sandbox_id, text=text, line=line, actor=actor or "")
+    if isinstance(about, Hunk):
+        request.file_id, request.hunk_id = about.file_id, about.id
+    elif isinstance(about, FileChange):
+        request.file_id = about.id
+    else:
+        request.path = about
+    return _comment_of((yield _ask("AddReviewComment", request, "Add comment")))
+
+
+def comments(sandbox_id: str, path: Optional[str], only_open: bool) -> Plan[List[Comment]]:
+    request = messages.ListReviewCommentsRequest(sandbox_id=sandbox_id, path=path or "", open=only_open)
+    subject = Subject("List comments", sandbox_id=sandbox_id, is_review=True)
+    return (yield from pages("ListReviewComments", request, subject, "comments", _comment_of))
+
+
+def resolve_comment(sandbox_id: str, comment_id: str, reopen: bool, actor: Optional[str]) -> Plan[Comment]:
+    request = messages.ResolveReviewCommentRequest(
+        sandbox_id=sandbox_id, comment_id=comment_id, reopen=reopen, actor=actor or ""
+    )
+    return _comment_of((yield _ask("ResolveReviewComment", request, "Resolve comment")))
+
+
+def delete_comment(sandbox_id: str, comment_id: str) -> Plan[None]:
+    request = messages.DeleteReviewCommentRequest(sandbox_id=sandbox_id, comment_id=comment_id)
+    yield _ask("DeleteReviewComment", request, "Delete comment")

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Iterable, List, Optional, Union
 
 from . import _calls as calls
-from . import _lifecycle, _work
+from . import _lifecycle, _review, _work
 from ._calls import Command, Env, Input, OnOutput
 from ._convert import Seconds
 from ._lifecycle import Life
 from ._rpc import AsyncOutputStream, AsyncStream, AsyncTransport
 from .async_client import AsyncSessionWrapper
+from .review import Comment, FileChange, Hunk
 from .types import (
     ExecResult,
     Explanation,
@@ -234,3 +235,24 @@ class AsyncRules(AsyncPart):
     async def lint(self) -> List[LintFinding]:
         """What is odd about them, errors first."""
         return await self._transport.run(calls.lint_rules(self._id))
+
+
+class AsyncComments(AsyncPart):
+    """What reviewers say about the changes, for each other and for the agent."""
+
+    async def add(
+        self, text: str, about: Union[str, FileChange, Hunk], line: int = 0, actor: Optional[str] = None
+    ) -> Comment:
+        """About a file (its path, or one of a diff), a hunk, or a line of the new text."""
+        return await self._transport.run(_review.add_comment(self._id, text, about, line, actor))
+
+    async def list(self, path: Optional[str] = None, only_open: bool = False) -> List[Comment]:
+        """All, those at and below `path`, or those that are not resolved; the oldest first."""
+        return await self._transport.run(_review.comments(self._id, path, only_open))
+
+    async def resolve(self, comment_id: str, reopen: bool = False, actor: Optional[str] = None) -> Comment:
+        """It is dealt with, or with `reopen` it is not after all."""
+        return await self._transport.run(_review.resolve_comment(self._id, comment_id, reopen, actor))
+
+    async def delete(self, comment_id: str) -> None:
+        await self._transport.run(_review.delete_comment(self._id, comment_id))

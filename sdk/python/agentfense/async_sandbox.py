@@ -16,7 +16,7 @@ from ._review import Files as ReviewFiles
 from ._review import Hunks
 from ._rpc import AsyncCommandStream, Options, Plan, AsyncTransport, make_options
 from .async_client import AsyncSessionWrapper
-from .async_parts import AsyncCommands, AsyncFiles, AsyncProcesses, AsyncRules, AsyncSessions
+from .async_parts import AsyncCommands, AsyncComments, AsyncFiles, AsyncProcesses, AsyncRules, AsyncSessions
 from .review import Approval, ApprovalRecord, Commit, Conflicts, Diff, Finish, Pending, Rebase, Undo
 from .types import Event, ExecResult, Explanation, RuleLike
 from .utils import PathLike, check_directory
@@ -50,6 +50,7 @@ class AsyncSandbox(KnownSandbox):
         self.sessions = AsyncSessions(transport, life)
         self.processes = AsyncProcesses(transport, life)
         self.rules = AsyncRules(transport, life)
+        self.comments = AsyncComments(transport, life)
 
     @classmethod
     async def _open(cls: Type[S], plan: Plan[Life], options: Options) -> S:
@@ -206,6 +207,10 @@ class AsyncSandbox(KnownSandbox):
     def endpoint(self) -> str:
         """Where the server is."""
         return self._transport.options.endpoint
+
+    async def disk_use(self) -> int:
+        """How many bytes it takes on the server's disk: its changes, home, logs and approvals."""
+        return await self._transport.run(calls.disk_use(self.id))
 
     async def start(self: S) -> S:
         """Starts it, if it does not run. One that was approved or rejected is open again."""

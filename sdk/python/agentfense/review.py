@@ -231,3 +231,19 @@ class Commit:
 
     hash: Optional[str]
     files: int
+
+
+@dataclass
+class Comment:
+    """What a reviewer says about a changed file, a hunk (``hunk_id``) or a line of it. ``is_outdated``: what it is about has changed."""
+
+    id: str
+    path: str
+    text: str
+    author: str
+    file_id: str = ""
+    hunk_id: Optional[str] = None
+    line: int = 0
+    is_resolved: bool = False
+    is_outdated: bool = False
+    created_at: Optional[datetime] = None

@@ -15,7 +15,7 @@ from ._review import Files as ReviewFiles
 from ._review import Hunks
 from ._rpc import CommandStream, Options, Plan, Transport, make_options
 from .client import SessionWrapper
-from .parts import Commands, Files, Processes, Rules, Sessions
+from .parts import Commands, Comments, Files, Processes, Rules, Sessions
 from .review import Approval, ApprovalRecord, Commit, Conflicts, Diff, Finish, Pending, Rebase, Undo
 from .types import Event, ExecResult, Explanation, RuleLike
 from .utils import PathLike, check_directory
@@ -31,7 +31,7 @@ class Sandbox(KnownSandbox):
 
     `from_local` works on a copy of a directory, `from_codebase` on files that the server has, and `over` on the directory itself, in which
     nothing changes until `approve()`. Whatever it is over, it has the same methods; commands, files, sessions, processes and rules are also
-    there by subject: `sandbox.commands`, `sandbox.files`, `sandbox.sessions`, `sandbox.processes`, `sandbox.rules`.
+    there by subject: `sandbox.commands`, `sandbox.files`, `sandbox.sessions`, `sandbox.processes`, `sandbox.rules`, `sandbox.comments`.
 
     >>> import os, tempfile
     >>> project = tempfile.TemporaryDirectory()
@@ -58,6 +58,7 @@ class Sandbox(KnownSandbox):
         self.sessions = Sessions(transport, life)
         self.processes = Processes(transport, life)
         self.rules = Rules(transport, life)
+        self.comments = Comments(transport, life)
 
     @classmethod
     def _open(cls: Type[S], plan: Plan[Life], options: Options) -> S:
@@ -230,6 +231,10 @@ class Sandbox(KnownSandbox):
     def endpoint(self) -> str:
         """Where the server is."""
         return self._transport.options.endpoint
+
+    def disk_use(self) -> int:
+        """How many bytes it takes on the server's disk: its changes, home, logs and approvals."""
+        return self._transport.run(calls.disk_use(self.id))
 
     def start(self: S) -> S:
         """Starts it, if it does not run. One that was approved or rejected is open again."""

@@ -381,6 +381,31 @@ def test_what_runs_by_itself_is_acknowledged(box):
     assert box.approve(acknowledge=".envrc").applied == 1
 
 
+def test_comments(box):
+    change(box)
+    diff = box.diff()
+    about_file = box.comments.add("why?", "old.txt", actor="ann")
+    about_hunk = box.comments.add("not this", diff["n.txt"].hunks[1])
+    about_line = box.comments.add("better: 2", diff["n.txt"], line=2)
+    assert (about_file.author, about_hunk.hunk_id, about_line.line) == ("ann", diff["n.txt"].hunks[1].id, 2)
+    assert [one.text for one in box.comments.list()] == ["why?", "not this", "better: 2"]
+    assert box.comments.resolve(about_line.id).is_resolved
+    assert [one.id for one in box.comments.list("n.txt", only_open=True)] == [about_hunk.id]
+    box.run("sed -i '30s/.*/again/' n.txt")
+    assert [one.is_outdated for one in box.comments.list("n.txt", only_open=True)] == [True]
+    box.comments.delete(about_hunk.id)
+    assert not box.comments.resolve(about_line.id, reopen=True).is_resolved
+    assert [one.id for one in box.comments.list()] == [about_file.id, about_line.id]
+    with pytest.raises(ReviewError):
+        box.comments.delete(about_hunk.id)
+
+
+def test_what_it_takes_on_disk(box):
+    before = box.disk_use()
+    box.run("head -c 3000000 /dev/urandom > large")
+    assert box.disk_use() >= before + 3000000
+
+
 def test_rejected_and_restored(box):
     change(box)
     box.reject()
