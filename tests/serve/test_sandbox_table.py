@@ -5,6 +5,7 @@ import os
 import pathlib
 import queue
 import re
+import subprocess
 
 import grpc
 import pytest
@@ -35,7 +36,10 @@ class OverDirectory:
             place.write_text(content)
         make_repository(self.project)
         self.base = {"directory": str(self.project)}
-        self.id = client.create_sandbox(start=True, **self.base, **fields).id
+        self.id = self.make(server, **fields)
+
+    def make(self, server, **fields):
+        return self.client.create_sandbox(start=True, **self.base, **fields).id
 
     def in_base(self, path):
         place = self.project / path
@@ -45,7 +49,20 @@ class OverDirectory:
         (self.project / path).write_text(text)
 
     def remove(self):
-        self.client.destroy_sandbox(sandbox_id=self.id)
+        self.client.destroy_sandbox(sandbox_id=self.id, purge=True)
+
+
+class MadeByRun(OverDirectory):
+    """The same, made by `agentfense run` over the server's state directory."""
+
+    def make(self, server):
+        words = [server.program, "run", "-q", "--name", "by-run", str(self.project), "--", "touch", "kept-for-this"]
+        words = server.as_user(words) if server.user is not None else words
+        subprocess.run(words, check=True, timeout=120, stdin=subprocess.DEVNULL, env={**server.environment(), "HOME": str(self.project)})
+        made = self.client.get_sandbox(sandbox_id="by-run").id
+        self.client.discard(sandbox_id=made, selection=ALL)
+        self.client.start_sandbox(sandbox_id=made)
+        return made
 
 
 class OverCodebase:
@@ -332,6 +349,14 @@ def read_table():
     return head[1:], {row[0]: row[1:] for row in body}
 
 
+def check(make, row, server, client):
+    box = make(server, client, **OPTIONS.get(row, {}))
+    try:
+        ROWS[row](box)
+    finally:
+        box.remove()
+
+
 COLUMNS, TABLE = read_table()
 CELLS = [(row, base, cell) for row, cells in TABLE.items() for base, cell in zip(COLUMNS, cells, strict=True)]
 
@@ -344,20 +369,14 @@ def test_the_table_has_what_is_tested():
 def test_a_cell_holds(shared, client, row, base, cell):
     if row == "limits of its own" and os.geteuid() != 0:
         pytest.skip("an ordinary user has no cgroups")
-    box = None
+    if cell == "yes":
+        check(BASES[base], row, shared, client)
+    else:
+        with pytest.raises(grpc.RpcError) as raised:
+            check(BASES[base], row, shared, client)
+        assert "no: " + Refusal(raised.value).reason == cell, raised.value.details()
 
-    def run():
-        nonlocal box
-        box = BASES[base](shared, client, **OPTIONS.get(row, {}))
-        ROWS[row](box)
 
-    try:
-        if cell == "yes":
-            run()
-        else:
-            with pytest.raises(grpc.RpcError) as raised:
-                run()
-            assert "no: " + Refusal(raised.value).reason == cell, raised.value.details()
-    finally:
-        if box:
-            box.remove()
+@pytest.mark.parametrize("row", [row for row in ROWS if row not in OPTIONS])
+def test_it_holds_for_a_sandbox_of_run(shared, client, row):
+    check(MadeByRun, row, shared, client)
