@@ -1,197 +1,107 @@
 #include "rest/route.h"
 
 #include <errno.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hash.h"
 #include "base/mem.h"
 
-#define VERBS_MAX 8
-#define NO_NODE 0 /* the root is nobody's child */
-
-struct route_node {
-    uint32_t any, rest; /* the child for "{name}", the one for "{name=**}"; or NO_NODE */
-    struct route *routes[VERBS_MAX];
-    size_t route_count;
+struct route_table {
+    struct route *routes; /* in the order in which they are tried */
+    size_t count;
 };
 
-/* A step by a literal component: from which node, by which name, to which. */
-struct route_step {
-    uint32_t from, to; /* to: NO_NODE in a slot that is free */
-    const char *name;  /* borrowed from the template */
+/* What a component of a template takes, and so the order in which templates are tried. */
+enum part_kind { PART_LITERAL, PART_ANY, PART_REST };
+
+/* A component, at the slash before it. */
+struct part {
+    enum part_kind kind;
+    const char *text; /* with the braces */
     size_t len;
 };
 
-struct route_table {
-    struct route_node *nodes;
-    size_t node_count, node_cap;
-    struct route_step *steps; /* open addressing; a power of two, at most half full */
-    size_t step_count, step_cap;
-    struct route *routes; /* as many as were counted beforehand, so that pointers to them stay */
-    size_t route_count;
-};
-
-static size_t hash_of(uint32_t from, const char *name, size_t len)
+static struct part route_part(const char *slash)
 {
-    uint64_t hash = hash_add(HASH_START ^ from, name, len);
+    struct part part = { .text = slash + 1, .len = (size_t) (strchrnul(slash + 1, '/') - slash - 1) };
 
-    return (size_t) (hash ^ hash >> 32);
+    if (*part.text == '{')
+        part.kind = part.len > 5 && memcmp(part.text + part.len - 4, "=**}", 4) == 0 ? PART_REST : PART_ANY;
+    return part;
 }
 
-static struct route_step *route_table_slot_of(const struct route_table *table, uint32_t from, const char *name, size_t len)
+/* Templates that differ in the names of variables only are equal. */
+static int route_compare_templates(const char *a, const char *b)
 {
-    for (size_t i = hash_of(from, name, len);; i++) {
-        struct route_step *step = &table->steps[i & (table->step_cap - 1)];
+    while (*a == '/' && *b == '/') {
+        struct part x = route_part(a), y = route_part(b);
+        int order = x.kind != y.kind         ? (int) x.kind - (int) y.kind
+                    : x.kind != PART_LITERAL ? 0
+                    : x.len != y.len         ? (x.len < y.len ? -1 : 1)
+                                             : memcmp(x.text, y.text, x.len);
 
-        if (step->to == NO_NODE || (step->from == from && step->len == len && memcmp(step->name, name, len) == 0))
-            return step;
+        if (order != 0)
+            return order;
+        a = x.text + x.len;
+        b = y.text + y.len;
     }
+    return (*a != '\0') - (*b != '\0');
 }
 
-static void route_table_grow_steps(struct route_table *table)
+static int route_compare(const void *a, const void *b)
 {
-    struct route_step *old = table->steps;
-    size_t old_cap = table->step_cap;
+    const struct route *x = a, *y = b;
+    int order = route_compare_templates(x->path, y->path);
 
-    table->step_cap = old_cap ? old_cap * 2 : 64;
-    table->steps = xalloc(table->step_cap * sizeof(*table->steps));
-    for (size_t i = 0; i < old_cap; i++)
-        if (old[i].to != NO_NODE)
-            *route_table_slot_of(table, old[i].from, old[i].name, old[i].len) = old[i];
-    free(old);
+    return order != 0 ? order : (x->index > y->index) - (x->index < y->index);
 }
 
-static uint32_t route_table_add_node(struct route_table *table)
-{
-    vec_room(&table->nodes, &table->node_cap, table->node_count);
-    table->nodes[table->node_count] = (struct route_node){ 0 };
-    return (uint32_t) table->node_count++;
-}
+/* ---- making a table ---- */
 
-static uint32_t route_table_step_by_name(struct route_table *table, uint32_t from, const char *name, size_t len)
-{
-    struct route_step *step = route_table_slot_of(table, from, name, len);
-
-    if (step->to != NO_NODE)
-        return step->to;
-    if ((table->step_count + 1) * 2 > table->step_cap) {
-        route_table_grow_steps(table);
-        step = route_table_slot_of(table, from, name, len);
-    }
-    *step = (struct route_step){ .from = from, .to = route_table_add_node(table), .name = name, .len = len };
-    table->step_count++;
-    return step->to;
-}
-
-static uint32_t route_table_step_by_any(struct route_table *table, uint32_t from, bool is_rest)
-{
-    uint32_t to = is_rest ? table->nodes[from].rest : table->nodes[from].any;
-
-    if (to == NO_NODE) {
-        to = route_table_add_node(table);
-        *(is_rest ? &table->nodes[from].rest : &table->nodes[from].any) = to;
-    }
-    return to;
-}
-
-/* "{name}" or "{name=**}" */
-static int add_capture(struct route *route, const char *part, size_t len, bool is_last, bool *ret_is_rest)
-{
-    bool is_rest = len > 5 && memcmp(part + len - 4, "=**}", 4) == 0;
-    size_t name_len = len - (is_rest ? 5 : 2);
-
-    if (len < 3 || part[len - 1] != '}' || memchr(part + 1, '=', name_len) || (is_rest && !is_last) ||
-        route->capture_count == ROUTE_CAPTURES_MAX)
-        return -EINVAL;
-    route->names[route->capture_count++] = xdupn(part + 1, name_len);
-    *ret_is_rest = is_rest;
-    return 0;
-}
-
-static int route_table_add_template(struct route_table *table, struct route *route, uint32_t *ret)
+/* Checks the template and keeps the names of its variables. */
+static bool route_read_template(struct route *route)
 {
     const char *at = route->path;
-    uint32_t node = 0;
-    bool is_rest;
 
     if (*at != '/')
-        return -EINVAL;
-    while (*at == '/') {
-        const char *part = at + 1;
-        size_t len = strcspn(part, "/");
+        return false;
+    while (*at == '/' && strcmp(route->path, "/") != 0) {
+        struct part part = route_part(at);
+        size_t name_len = part.len - (part.kind == PART_REST ? 5 : 2);
 
-        at = part + len;
-        if (len == 0 && *at == '\0' && part == route->path + 1)
-            break; /* the path "/" */
-        if (len == 0)
-            return -EINVAL;
-        if (*part != '{') {
-            node = route_table_step_by_name(table, node, part, len);
+        at = part.text + part.len;
+        if (part.len == 0)
+            return false;
+        if (part.kind == PART_LITERAL)
             continue;
-        }
-        if (add_capture(route, part, len, *at == '\0', &is_rest) < 0)
-            return -EINVAL;
-        node = route_table_step_by_any(table, node, is_rest);
+        if (part.len < 3 || part.text[part.len - 1] != '}' || memchr(part.text + 1, '=', name_len) ||
+            (part.kind == PART_REST && *at != '\0') || route->capture_count == ROUTE_CAPTURES_MAX)
+            return false;
+        route->names[route->capture_count++] = xdupn(part.text + 1, name_len);
     }
-    *ret = node;
-    return 0;
+    return true;
 }
 
-static struct route *find_verb(const struct route_node *node, const char *verb)
+static int route_table_add(struct route_table *table, struct route route, struct err *err)
 {
-    for (size_t i = 0; i < node->route_count; i++)
-        if (strcmp(node->routes[i]->verb, verb) == 0)
-            return node->routes[i];
-    return NULL;
-}
-
-static int route_table_add_route(struct route_table *table, struct route route, struct err *err)
-{
-    struct route *kept = &table->routes[table->route_count++];
-    uint32_t at;
+    struct route *kept = &table->routes[table->count];
 
     *kept = route;
-    if (route_table_add_template(table, kept, &at) < 0)
-        return err_invalid(err, "the route '%s' is malformed", route.path);
-    struct route_node *node = &table->nodes[at];
-    if (find_verb(node, route.verb) || node->route_count == VERBS_MAX)
-        return err_invalid(err, "the route '%s %s' is there already", route.verb, route.path);
-    node->routes[node->route_count++] = kept;
-    return 0;
+    kept->index = table->count++;
+    return route_read_template(kept) ? 0 : err_invalid(err, "the route '%s' is malformed", route.path);
 }
 
-static int route_table_add_methods(struct route_table *table, const struct method_table *methods, struct err *err)
+static int route_table_sort(struct route_table *table, struct err *err)
 {
-    for (size_t i = 0; i < methods->count; i++) {
-        const struct method *method = &methods->methods[i];
+    qsort(table->routes, table->count, sizeof(*table->routes), route_compare);
+    for (size_t i = 0; i < table->count; i++) {
+        const struct route *a = &table->routes[i];
 
-        for (size_t j = 0; j < METHOD_ROUTES_MAX && method->routes[j].verb; j++) {
-            const struct method_route *method_route = &method->routes[j];
-            int r = route_table_add_route(
-                table,
-                (struct route){
-                    .verb = method_route->verb, .path = method_route->path, .method = method, .method_route = method_route },
-                err);
-            if (r < 0)
-                return r;
-        }
+        for (size_t j = i + 1; j < table->count && route_compare_templates(a->path, table->routes[j].path) == 0; j++)
+            if (strcmp(a->verb, table->routes[j].verb) == 0)
+                return err_invalid(err, "the route '%s %s' is there already", a->verb, a->path);
     }
     return 0;
-}
-
-static int route_add_webs(struct route_table *table, const struct web_table *web, struct err *err)
-{
-    int r = 0;
-
-    for (size_t i = 0; r == 0 && i < web->count; i++) {
-        const struct web_route *route = &web->routes[i];
-
-        r = route_table_add_route(
-            table, (struct route){ .verb = route->verb, .path = route->path, .web = route, .cookie = web->cookie }, err);
-    }
-    return r;
 }
 
 int route_table_new(const struct method_table *methods, const struct web_table *const *webs, struct route_table **ret,
@@ -199,16 +109,26 @@ int route_table_new(const struct method_table *methods, const struct web_table *
 {
     autoptr(route_table) table = xnew(struct route_table);
     size_t count = methods->count * METHOD_ROUTES_MAX + 1;
-    int r;
+    int r = 0;
 
     for (const struct web_table *const *web = webs; *web; web++)
         count += (*web)->count;
     table->routes = xalloc(count * sizeof(*table->routes));
-    route_table_add_node(table);
-    route_table_grow_steps(table);
-    r = route_table_add_methods(table, methods, err);
-    for (const struct web_table *const *web = webs; r == 0 && *web; web++)
-        r = route_add_webs(table, *web, err);
+    for (size_t i = 0; r == 0 && i < methods->count; i++) {
+        const struct method *method = &methods->methods[i];
+
+        for (const struct method_route *at = method->routes; r == 0 && at < method->routes + METHOD_ROUTES_MAX && at->verb;
+             at++)
+            r = route_table_add(
+                table, (struct route){ .verb = at->verb, .path = at->path, .method = method, .method_route = at }, err);
+    }
+    for (; r == 0 && *webs; webs++) {
+        for (const struct web_route *at = (*webs)->routes; r == 0 && at < (*webs)->routes + (*webs)->count; at++)
+            r = route_table_add(
+                table, (struct route){ .verb = at->verb, .path = at->path, .web = at, .cookie = (*webs)->cookie }, err);
+    }
+    if (r == 0)
+        r = route_table_sort(table, err);
     if (r < 0)
         return r;
     *ret = steal_ptr(&table);
@@ -219,22 +139,39 @@ void route_table_free(struct route_table *table)
 {
     if (!table)
         return;
-    for (size_t i = 0; i < table->route_count; i++)
+    for (size_t i = 0; i < table->count; i++)
         for (size_t j = 0; j < table->routes[i].capture_count; j++)
             free(table->routes[i].names[j]);
-    free(table->nodes);
-    free(table->steps);
     free(table->routes);
     free(table);
 }
 
-struct route_search {
-    const struct route_table *table;
-    const char *verb;
-    const char *end;
-    struct route_match *match;
-    size_t capture_count;
-};
+/* ---- finding a route ---- */
+
+/* `path` is what follows the first slash. */
+static bool route_fits(const struct route *route, const char *path, const char *end, struct route_match *match)
+{
+    const char *at = strcmp(route->path, "/") == 0 ? "" : route->path;
+    size_t captures = 0;
+
+    for (; *at == '/'; path++) {
+        struct part part = route_part(at);
+
+        if (path >= end)
+            return false;
+        const char *stop = part.kind == PART_REST ? end : memchr(path, '/', (size_t) (end - path));
+        size_t len = (size_t) ((stop ? stop : end) - path);
+        if (len == 0 || (part.kind == PART_LITERAL && (len != part.len || memcmp(path, part.text, len) != 0)))
+            return false;
+        if (part.kind != PART_LITERAL) {
+            match->captures[captures] = path;
+            match->capture_lens[captures++] = len;
+        }
+        path += len;
+        at = part.text + part.len;
+    }
+    return path >= end;
+}
 
 static void route_allow_verb(struct route_match *match, const char *verb)
 {
@@ -242,56 +179,6 @@ static void route_allow_verb(struct route_match *match, const char *verb)
 
     if (!strstr(match->allow, verb))
         snprintf(match->allow + len, sizeof(match->allow) - len, "%s%s", len ? ", " : "", verb);
-}
-
-static bool route_match_node(struct route_search *search, const struct route_node *node)
-{
-    search->match->route = find_verb(node, search->verb);
-    if (search->match->route)
-        return true;
-    for (size_t i = 0; i < node->route_count; i++) {
-        route_allow_verb(search->match, node->routes[i]->verb);
-        if (strcmp(node->routes[i]->verb, "GET") == 0)
-            route_allow_verb(search->match, "HEAD");
-    }
-    return false;
-}
-
-static void route_capture(struct route_search *search, const char *from, const char *to)
-{
-    search->match->captures[search->capture_count] = from;
-    search->match->capture_lens[search->capture_count++] = (size_t) (to - from);
-}
-
-/* From a node, with what is left of the path behind a slash. Templates are few components deep, which bounds the ways that are tried. */
-static bool route_walk(struct route_search *search, uint32_t from, const char *part)
-{
-    const struct route_node *node = &search->table->nodes[from];
-    const char *stop;
-
-    if (part >= search->end)
-        return route_match_node(search, node);
-    stop = memchr(part, '/', (size_t) (search->end - part));
-    stop = stop ? stop : search->end;
-    if (stop > part) {
-        const struct route_step *step = route_table_slot_of(search->table, from, part, (size_t) (stop - part));
-
-        if (step->to != NO_NODE && route_walk(search, step->to, stop + 1))
-            return true;
-    }
-    if (stop > part && node->any != NO_NODE) {
-        route_capture(search, part, stop);
-        if (route_walk(search, node->any, stop + 1))
-            return true;
-        search->capture_count--;
-    }
-    if (node->rest != NO_NODE) {
-        route_capture(search, part, search->end);
-        if (route_match_node(search, &search->table->nodes[node->rest]))
-            return true;
-        search->capture_count--;
-    }
-    return false;
 }
 
 bool route_answers_events(const struct route *route)
@@ -303,11 +190,21 @@ bool route_answers_events(const struct route *route)
 
 void route_find(const struct route_table *table, const char *verb, const char *path, size_t len, struct route_match *ret)
 {
-    struct route_search search = {
-        .table = table, .verb = strcmp(verb, "HEAD") == 0 ? "GET" : verb, .end = path + len, .match = ret
-    };
+    const char *wanted = strcmp(verb, "HEAD") == 0 ? "GET" : verb;
 
     memset(ret, 0, sizeof(*ret));
-    if (len > 0 && *path == '/')
-        route_walk(&search, 0, path + 1);
+    for (size_t i = 0; len > 0 && *path == '/' && i < table->count; i++) {
+        const struct route *route = &table->routes[i];
+
+        if (!route_fits(route, path + 1, path + len, ret))
+            continue;
+        if (strcmp(route->verb, wanted) == 0) {
+            ret->route = route;
+            ret->allow[0] = '\0';
+            return;
+        }
+        route_allow_verb(ret, route->verb);
+        if (strcmp(route->verb, "GET") == 0)
+            route_allow_verb(ret, "HEAD");
+    }
 }

