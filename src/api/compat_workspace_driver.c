@@ -1,24 +1,11 @@
 /* By what a workspace's changes are kept apart from its directory. A workspace may name its own. */
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "api/compat_workspace_handlers.h"
-#include "api/compat_workspace_json.h"
-#include "base/proc.h"
+#include "api/compat_workspace.h"
 #include "service/sandbox_care.h"
-
-#define BWRAP "/usr/bin/bwrap"
-#define BWRAP_MS 2000
-
-const char *const compat_driver_keys[] = { "driverId", NULL };
-
-static bool has_bwrap(void)
-{
-    return access(BWRAP, X_OK) == 0;
-}
 
 static json_t *info(const char *driver, const struct driver_trial *trial, const char *reason)
 {
@@ -61,7 +48,7 @@ static json_t *option(struct ws *ws, const char *driver)
 
     sandbox_driver_try(ws->service, driver, &trial);
     works = trial.works;
-    json_t *needs = json_pack("[o]", requirement("bubblewrap", has_bwrap(), "install the package bubblewrap"));
+    json_t *needs = json_pack("[o]", requirement("bubblewrap", sandbox_driver_has_bwrap(), "install the package bubblewrap"));
 
     if (is_fence)
         json_array_insert_new(needs, 0,
@@ -71,8 +58,8 @@ static json_t *option(struct ws *ws, const char *driver)
     return json_pack("{s:s, s:s, s:s, s:b, s:{s:b, s:b, s:b, s:b, s:b}, s:o, s:b, s:b, s:s}", "id", driver, "name",
                      is_fence ? "Fence" : driver, "description", sandbox_driver_describe(driver), "directAccess", 0,
                      "capabilities", "filesystemIsolation", 1, "processIsolation", 1, "networkIsolation", 1, "directAccess", 0,
-                     "rules", is_fence, "requirements", needs, "available", works && has_bwrap(), "recommended", is_fence,
-                     "trial", trial.reason);
+                     "rules", is_fence, "requirements", needs, "available", works && sandbox_driver_has_bwrap(), "recommended",
+                     is_fence, "trial", trial.reason);
 }
 
 int compat_driver_options(struct ws *ws, struct err *err)
@@ -118,49 +105,18 @@ int compat_driver_preference(struct ws *ws, struct err *err)
                                    sandbox_driver_choose(ws->service, "", NULL), "isActive", 1));
 }
 
-/* "0" turns it off; without the file the kernel has no such switch. */
-static bool allows_user_namespaces(void)
-{
-    int fd = open("/proc/sys/kernel/unprivileged_userns_clone", O_RDONLY | O_CLOEXEC);
-    char c = '1';
-
-    if (fd >= 0) {
-        (void) !read(fd, &c, 1);
-        close(fd);
-    }
-    return c != '0';
-}
-
-/* "bubblewrap 0.8.0" gives "0.8.0"; nothing when it does not say so. */
-static void set_bwrap_version(json_t *answer)
-{
-    static const char *const argv[] = { BWRAP, "--version", NULL };
-    autodone(buf) struct buf text = BUF_EMPTY;
-    char *version;
-    int status;
-
-    if (proc_run(&(struct proc_spec){ .argv = argv }, BWRAP_MS, &text, &status, NULL) < 0 || status != 0)
-        return;
-    version = text.data ? strchr(text.data, ' ') : NULL;
-    if (!version)
-        return;
-    version[1 + strcspn(version + 1, " \r\n")] = '\0';
-    compat_set_text(answer, "version", version + 1);
-}
-
 int compat_driver_bwrap(struct ws *ws, struct err *err)
 {
-    struct driver_trial trial;
-    sandbox_driver_try(ws->service, "overlayfs", &trial);
-    json_t *answer = json_pack("{s:b, s:b, s:b}", "available", has_bwrap(), "userNamespaceEnabled", allows_user_namespaces(),
-                               "overlayfsInUserNS", trial.works);
+    struct driver_bwrap bwrap;
+    json_t *answer;
 
     (void) err;
-    if (has_bwrap()) {
-        json_object_set_new(answer, "path", json_string(BWRAP));
-        set_bwrap_version(answer);
-    } else {
+    sandbox_driver_look_at_bwrap(ws->service, &bwrap);
+    answer = json_pack("{s:b, s:b, s:b}", "available", *bwrap.path != '\0', "userNamespaceEnabled",
+                       bwrap.allows_user_namespaces, "overlayfsInUserNS", bwrap.overlayfs_works);
+    compat_set_text(answer, "path", bwrap.path);
+    compat_set_text(answer, "version", bwrap.version);
+    if (!*bwrap.path)
         json_object_set_new(answer, "error", json_string("bubblewrap is not installed"));
-    }
     return compat_answer(ws, 200, answer);
 }

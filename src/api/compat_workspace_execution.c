@@ -2,19 +2,10 @@
 #include <errno.h>
 #include <string.h>
 
-#include "api/compat_workspace_command.h"
-#include "api/compat_workspace_handlers.h"
-#include "api/compat_workspace_json.h"
+#include "api/compat_workspace.h"
 #include "base/mem.h"
 #include "service/known_keys.h"
 #include "service/profiles.h"
-
-const char *const compat_execution_keys[] = { "defaultResourceLimits", "maxResourceLimits", "defaultIsolationProfile", NULL };
-
-/* Those of an answer: one that was got, changed and put has its id and builtin still, which say nothing here. */
-const char *const compat_profile_keys[] = {
-    "id", "name", "description", "builtin", "networkAccess", "readOnlyBinds", "readWriteBinds", "environment", "hostname", NULL
-};
 
 /* ---- profiles ---- */
 

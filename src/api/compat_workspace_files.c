@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/compat_workspace_handlers.h"
-#include "api/compat_workspace_json.h"
+#include "api/compat_workspace.h"
 #include "base/mem.h"
 #include "base/path.h"
 #include "service/sandbox_files.h"
@@ -15,9 +14,6 @@
 #define CONTENT_MAX ((size_t) 10 << 20) /* of what is read or written as JSON */
 #define BINARY_BYTES 8000
 #define ETAG_MAX 64
-
-const char *const compat_file_write_keys[] = { "content", "encoding", "mode", NULL };
-const char *const compat_file_mkdir_keys[] = { "path", NULL };
 
 static const char *path_of(const struct ws *ws, const char *usual)
 {
@@ -272,9 +268,7 @@ int compat_file_write(struct ws *ws, struct err *err)
         return r;
     if (!text)
         return err_invalid(err, "'content' is required");
-    r = compat_get_text(ws->body, "encoding", 0, &encoding, err);
-    if (r == 0)
-        r = compat_get_int(ws->body, "mode", 0, 0777, &mode, err);
+    r = compat_read(ws->body, err, { "encoding", .text = &encoding }, { "mode", .number = &mode, .least = 0, .most = 0777 });
     if (r == 0)
         r = decode(text, encoding, &content, err);
     if (r == 0 && content.len > CONTENT_MAX)

@@ -1,14 +1,11 @@
 /* Collecting workspaces. */
 #include <string.h>
 
-#include "api/compat_workspace_handlers.h"
-#include "api/compat_workspace_json.h"
+#include "api/compat_workspace.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "service/known_keys.h"
 #include "service/sandbox_care.h"
-
-const char *const compat_gc_keys[] = { "policy", "dryRun", "limit", "actor", "olderThan", "maxAge", "idleTimeout", NULL };
 
 static int take_statuses(const json_t *policy, unsigned *ret, struct err *err)
 {
@@ -36,17 +33,11 @@ static int take_policy(const json_t *policy, struct sandbox_gc *gc, struct err *
 
     *gc = (struct sandbox_gc){ .max_age_ns = -1, .idle_ns = -1, .terminal_delay_ns = -1, .trash_ns = -1 };
     if (r == 0)
-        r = compat_get_duration(policy, "trashDelay", &gc->trash_ns, err);
-    if (r == 0)
-        r = compat_get_duration(policy, "maxAge", &gc->max_age_ns, err);
-    if (r == 0)
-        r = compat_get_duration(policy, "idleTimeout", &gc->idle_ns, err);
-    if (r == 0)
-        r = compat_get_duration(policy, "terminalDelay", &terminal, err);
-    if (r == 0)
-        r = compat_get_int(policy, "maxTotalSizeBytes", 0, INT64_MAX, &gc->max_total_bytes, err);
-    if (r == 0)
-        r = compat_get_bool(policy, "includeTerminal", &gc->with_terminal, err);
+        r = compat_read(policy, err, { "trashDelay", .duration_ns = &gc->trash_ns },
+                        { "maxAge", .duration_ns = &gc->max_age_ns }, { "idleTimeout", .duration_ns = &gc->idle_ns },
+                        { "terminalDelay", .duration_ns = &terminal },
+                        { "maxTotalSizeBytes", .number = &gc->max_total_bytes, .least = 0, .most = INT64_MAX },
+                        { "includeTerminal", .flag = &gc->with_terminal });
     gc->terminal_delay_ns = terminal < 0 && gc->with_terminal ? 0 : terminal;
     gc->with_terminal |= terminal >= 0;
     return r < 0 ? r : take_statuses(policy, &gc->states, err);
@@ -56,12 +47,9 @@ static int take_policy(const json_t *policy, struct sandbox_gc *gc, struct err *
 static int take_short(struct ws *ws, struct sandbox_gc *gc, struct err *err)
 {
     int64_t age = -1, idle = -1;
-    int r = compat_get_duration(ws->body, "maxAge", &age, err);
+    int r = compat_read(ws->body, err, { "maxAge", .duration_ns = &age }, { "olderThan", .duration_ns = &age },
+                        { "idleTimeout", .duration_ns = &idle });
 
-    if (r == 0)
-        r = compat_get_duration(ws->body, "olderThan", &age, err);
-    if (r == 0)
-        r = compat_get_duration(ws->body, "idleTimeout", &idle, err);
     if (r == 0 && (age >= 0 || idle >= 0))
         *gc = (struct sandbox_gc){
             .max_age_ns = age, .idle_ns = idle, .terminal_delay_ns = -1, .with_terminal = true, .trash_ns = gc->trash_ns
@@ -126,11 +114,8 @@ static int collect(struct ws *ws, bool is_preview, struct err *err)
     if (r == 0)
         r = policy ? take_policy(policy, &gc, err) : take_short(ws, &gc, err);
     if (r == 0)
-        r = compat_get_bool(ws->body, "dryRun", &is_dry, err);
-    if (r == 0)
-        r = compat_get_int(ws->body, "limit", 1, 100000, &limit, err);
-    if (r == 0)
-        r = compat_get_text(ws->body, "actor", 256, &actor, err);
+        r = compat_read(ws->body, err, { "dryRun", .flag = &is_dry }, { "limit", .number = &limit, .least = 1, .most = 100000 },
+                        { "actor", .text = &actor, .text_max = 256 });
     if (r < 0)
         return r;
     gc.is_dry = is_dry || is_preview;

@@ -1,11 +1,9 @@
-#include "api/compat_workspace_object.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/compat_workspace_json.h"
+#include "api/compat_workspace.h"
 #include "base/mem.h"
 #include "service/sandbox_run.h"
 

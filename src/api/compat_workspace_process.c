@@ -1,23 +1,15 @@
 /* Processes in the background, and what they printed. */
 #include <errno.h>
 #include <inttypes.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/compat_workspace_command.h"
-#include "api/compat_workspace_handlers.h"
-#include "api/compat_workspace_json.h"
-#include "api/compat_workspace_text.h"
+#include "api/compat_workspace.h"
 #include "base/mem.h"
 
 #define GRACE_MS_MAX 60000
-#define FOLLOW_MS 100 /* between two looks at a log that somebody follows */
-#define FOLLOW_BYTES ((size_t) 64 << 10)
 #define TAIL_MAX 10000000
-
-const char *const compat_process_end_keys[] = { NULL };
 
 static int exit_code_of(const struct process_record *record)
 {
@@ -201,10 +193,9 @@ int compat_log_list(struct ws *ws, struct err *err)
 static int read_start(const struct ws *ws, struct sandbox_log *log, int64_t usual, uint64_t *ret, struct err *err)
 {
     int64_t tail = -1, offset = usual;
-    int r = compat_query_int(ws, "tail", 0, TAIL_MAX, &tail, err);
+    int r = compat_read_query(ws, err, { "tail", .number = &tail, .least = 0, .most = TAIL_MAX },
+                              { "offset", .number = &offset, .least = 0, .most = INT64_MAX });
 
-    if (r == 0)
-        r = compat_query_int(ws, "offset", 0, INT64_MAX, &offset, err);
     if (r < 0)
         return r;
     *ret = (uint64_t) offset;
@@ -251,38 +242,21 @@ static int read_follow_start(const struct ws *ws, struct sandbox_log *log, uint6
     return 0;
 }
 
-static int send_piece(struct ws *ws, const char *bytes, size_t len, uint64_t end)
+/* Characters are never cut, but for those that never become whole. */
+static ssize_t send_log_piece(const void *bytes, size_t len, uint64_t at, bool is_end, void *cookie)
 {
-    json_t *text = compat_text(bytes, len);
+    struct ws *ws = cookie;
+    size_t whole = is_end ? len : compat_text_whole(bytes, len);
     char id[32];
     int r;
 
-    snprintf(id, sizeof(id), "%" PRIu64, end);
+    if (whole == 0)
+        return 0;
+    json_t *text = compat_text(bytes, whole);
+    snprintf(id, sizeof(id), "%" PRIu64, at + whole);
     r = web_event(ws->web, NULL, id, json_string_value(text), json_string_length(text));
     json_decref(text);
-    return r;
-}
-
-/* All that there is now. Moves `at` on. */
-static int send_new(struct ws *ws, struct sandbox_log *log, uint64_t *at, bool is_last, struct err *err)
-{
-    while (*at < log->log.end) {
-        autodone(buf) struct buf piece = BUF_EMPTY;
-
-        /* What was there before the oldest byte that is kept is gone. */
-        *at = *at < log->log.first ? log->log.first : *at;
-        int r = sandbox_log_read(log, *at, FOLLOW_BYTES, &piece, err);
-        if (r < 0 || piece.len == 0)
-            return r;
-        size_t len = is_last && *at + piece.len >= log->log.end ? piece.len : compat_text_whole(piece.data, piece.len);
-        if (len == 0)
-            return 0;
-        r = send_piece(ws, piece.data, len, *at + len);
-        if (r < 0)
-            return r;
-        *at += len;
-    }
-    return 0;
+    return r < 0 ? r : (ssize_t) whole;
 }
 
 static int send_end(struct ws *ws, const struct sandbox_log *log, uint64_t at)
@@ -305,7 +279,6 @@ static int send_end(struct ws *ws, const struct sandbox_log *log, uint64_t at)
 int compat_log_follow(struct ws *ws, struct err *err)
 {
     autodone(sandbox_log) struct sandbox_log log = SANDBOX_LOG_NONE;
-    struct pollfd cancel = { .fd = ws->caller.cancel_fd, .events = POLLIN };
     uint64_t at = 0;
     int r = sandbox_log_open(ws->service, &ws->caller, ws->id, web_capture(ws->web, "pid"), &log, err);
 
@@ -315,12 +288,8 @@ int compat_log_follow(struct ws *ws, struct err *err)
         return r;
     ws->web->response.content_type = "text/event-stream";
     r = web_begin(ws->web);
-    for (bool is_last = false; r == 0 && !is_last;) {
-        is_last = sandbox_log_refresh(&log) < 0 || !log.process.is_running;
-        r = send_new(ws, &log, &at, is_last, err);
-        if (r == 0 && !is_last && poll(&cancel, 1, FOLLOW_MS) > 0)
-            r = -ECANCELED;
-    }
+    if (r == 0)
+        r = sandbox_log_follow(&log, &at, ws->caller.cancel_fd, send_log_piece, ws, err);
     if (r == 0)
         return send_end(ws, &log, at);
     if (r != -ECANCELED)

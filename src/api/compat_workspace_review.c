@@ -3,20 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/compat_workspace_handlers.h"
-#include "api/compat_workspace_json.h"
-#include "api/compat_workspace_object.h"
-#include "api/compat_workspace_review_choice.h"
-#include "api/compat_workspace_review_file.h"
+#include "api/compat_workspace.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "service/reviews.h"
-
-const char *const compat_decide_keys[] = { "actor", "version", "sandboxId", NULL };
-const char *const compat_finish_keys[] = { "outcome", "actor", "version", NULL };
-const char *const compat_discard_keys[] = { "fileIds", "filePaths", "files", "actor", "version", "stop", "sandboxId", NULL };
-const char *const compat_rebase_keys[] = { "strategy", "actor", "version", "stop", "sandboxId", NULL };
-const char *const compat_undo_keys[] = { "approvalId", "dryRun", "actor", "version", "stop", NULL };
 
 static int take_common(struct ws *ws, const char **actor, int64_t *version, struct err *err)
 {
@@ -210,10 +200,8 @@ int compat_undo(struct ws *ws, struct err *err)
     const char *approval_id = "";
     struct review_decision decision = { .actor = "" };
     bool is_dry = false;
-    int r = compat_get_text(ws->body, "approvalId", 0, &approval_id, err);
+    int r = compat_read(ws->body, err, { "approvalId", .text = &approval_id }, { "dryRun", .flag = &is_dry });
 
-    if (r == 0)
-        r = compat_get_bool(ws->body, "dryRun", &is_dry, err);
     if (r == 0)
         r = take_decision(ws, &decision, err);
     if (r == 0)

@@ -3,18 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/applied.h"
-#include "api/compat_workspace_handlers.h"
-#include "api/compat_workspace_json.h"
+#include "api/compat_workspace.h"
 #include "base/mem.h"
+#include "service/applied_list.h"
 #include "service/review_commit.h"
 
 #define PENDING_DEFAULT 100
 #define PROVENANCE_DEFAULT 50
 #define NAMES_MAX 100000
-
-const char *const compat_commit_keys[] = { "projectRoot",   "sandboxIds", "filePaths", "files",
-                                           "commitMessage", "commitMsg",  "actor",     NULL };
 
 static const char *query_or_empty(const struct ws *ws, const char *name)
 {
@@ -36,9 +32,8 @@ int compat_pending(struct ws *ws, struct err *err)
     if (r < 0)
         return r;
     filter.project_root = *root ? root : NULL;
-    r = compat_query_int(ws, "limit", 1, 10000, &limit, err);
-    if (r == 0)
-        r = compat_query_int(ws, "offset", 0, INT32_MAX, &offset, err);
+    r = compat_read_query(ws, err, { "limit", .number = &limit, .least = 1, .most = 10000 },
+                          { "offset", .number = &offset, .least = 0, .most = INT32_MAX });
     if (r == 0)
         r = reviews_applied(ws->service, &ws->caller, &filter, WORKSPACE_PENDING_MAX, 0, &rows, &total, err);
     if (r < 0)
@@ -89,9 +84,8 @@ int compat_provenance(struct ws *ws, struct err *err)
                               &root, err);
 
     if (r == 0)
-        r = compat_query_int(ws, "limit", 1, 10000, &limit, err);
-    if (r == 0)
-        r = compat_query_int(ws, "offset", 0, INT32_MAX, &offset, err);
+        r = compat_read_query(ws, err, { "limit", .number = &limit, .least = 1, .most = 10000 },
+                              { "offset", .number = &offset, .least = 0, .most = INT32_MAX });
     filter.file_path = path;
     filter.project_root = root;
     if (r == 0)
@@ -126,13 +120,10 @@ static int take_wanted(struct ws *ws, struct wanted *ret, struct err *err)
 
     request->project_root = query_or_empty(ws, "projectRoot");
     request->message = request->actor = "";
-    r = compat_get_text(ws->body, "projectRoot", 0, &request->project_root, err);
-    if (r == 0)
-        r = compat_get_text(ws->body, "commitMsg", (size_t) 64 << 10, &request->message, err);
-    if (r == 0)
-        r = compat_get_text(ws->body, "commitMessage", (size_t) 64 << 10, &request->message, err);
-    if (r == 0)
-        r = compat_get_text(ws->body, "actor", 0, &request->actor, err);
+    r = compat_read(ws->body, err, { "projectRoot", .text = &request->project_root },
+                    { "commitMsg", .text = &request->message, .text_max = (size_t) 64 << 10 },
+                    { "commitMessage", .text = &request->message, .text_max = (size_t) 64 << 10 },
+                    { "actor", .text = &request->actor });
     if (r == 0)
         r = compat_get_texts(ws->body, "sandboxIds", NAMES_MAX, &ret->sandbox_ids, &request->sandbox_id_count, err);
     if (r == 0)

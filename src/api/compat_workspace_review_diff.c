@@ -4,13 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/compat_workspace_handlers.h"
-#include "api/compat_workspace_json.h"
-#include "api/compat_workspace_object.h"
-#include "api/compat_workspace_review_file.h"
+#include "api/compat_workspace.h"
+#include "api/review_message.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "review/diff_text.h"
 #include "review/patch.h"
 #include "service/reviews.h"
 
@@ -46,11 +45,8 @@ static int take_wishes(struct ws *ws, struct page *page, struct err *err)
     int r;
 
     page->has_content = page->is_noted = true;
-    r = compat_query_bool(ws, "content", &page->has_content, err);
-    if (r == 0)
-        r = compat_query_bool(ws, "note", &page->is_noted, err);
-    if (r == 0)
-        r = compat_query_bool(ws, "receipts", &page->has_receipts, err);
+    r = compat_read_query(ws, err, { "content", .flag = &page->has_content }, { "note", .flag = &page->is_noted },
+                          { "receipts", .flag = &page->has_receipts });
     page->is_noted &= page->has_content && !page->has_receipts;
     return r;
 }
@@ -64,9 +60,8 @@ static int take_page(struct ws *ws, struct page *page, struct err *err)
     struct change_set_query query = { 0 };
     int r;
 
-    r = compat_query_int(ws, "limit", 1, LIMIT_MAX, &page->limit, err);
-    if (r == 0)
-        r = compat_query_int(ws, "offset", 0, INT32_MAX, &page->offset, err);
+    r = compat_read_query(ws, err, { "limit", .number = &page->limit, .least = 1, .most = LIMIT_MAX },
+                          { "offset", .number = &page->offset, .least = 0, .most = INT32_MAX });
     if (r == 0)
         r = take_wishes(ws, page, err);
     if (r < 0)
@@ -106,7 +101,7 @@ static int show(struct page *page, struct err *err)
         if (!web_add_json(&page->files, compat_review_file(&about, change, page->has_content ? &compared : NULL)))
             return err_set(err, ERR_INTERNAL, -EILSEQ, "a change cannot be told as JSON");
         if (page->has_content)
-            compat_review_add_text(&page->text, change, &compared);
+            diff_text_add_change(&page->text, change, &compared);
     }
     buf_add_char(&page->files, ']');
     return 0;
@@ -249,7 +244,7 @@ static int end_change(const struct file_change *change, void *cookie)
 
     if (!stream->page->has_receipts)
         return 0;
-    compat_review_add_receipt(&line, stream->page->diff->row.id, change);
+    add_change_receipt(&line, stream->page->diff->row.id, change);
     return line.len > 0 ? web_write(stream->ws->web, line.data, line.len) : 0;
 }
 
@@ -265,7 +260,7 @@ static int send_text(struct stream *stream, struct page *page, struct err *err)
         r = file_diff_make(set, change, &compared, err);
         buf_clear(&page->text);
         if (r == 0)
-            compat_review_add_text(&page->text, change, &compared);
+            diff_text_add_change(&page->text, change, &compared);
         if (r == 0)
             r = send_piece(page->text.data, page->text.len, stream);
         if (r == 0)
@@ -302,8 +297,6 @@ static int answer_stream(struct ws *ws, struct page *page, bool is_patch, struct
     r = web_drain(ws->web);
     return r < 0 ? r : reviews_diff_note(ws->service, diff, page->places, page->count, err);
 }
-
-const char *const compat_diff_shown_keys[] = { "fileHashes", NULL };
 
 int compat_diff_shown(struct ws *ws, struct err *err)
 {

@@ -1,11 +1,9 @@
-#include "api/compat_workspace_review_file.h"
-
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/compat_workspace_json.h"
+#include "api/compat_workspace.h"
+#include "api/review_message.h"
 #include "base/mem.h"
 #include "review/decision.h"
 #include "review/diff_text.h"
@@ -138,35 +136,10 @@ static void set_rename(json_t *object, const struct file_change *change)
     json_object_set_new(object, "similarity", json_integer((json_int_t) change->percent));
 }
 
-/* False: it could not be read. */
-static bool add_hash(struct buf *out, const struct file_change *change)
-{
-    char hash[CHANGE_HASH_TEXT_MAX], drift[CHANGE_HASH_TEXT_MAX];
-
-    if (!change->is_hashed)
-        return false;
-    change_hash_text(change->hash, hash);
-    drift_text(&change->drift, drift);
-    buf_addf(out, "%s%s%s", hash, *drift ? "-" : "", drift);
-    return true;
-}
-
-void compat_review_add_receipt(struct buf *out, const char *sandbox_id, const struct file_change *change)
-{
-    char id[FILE_ID_LEN + 1] = "";
-
-    if (change->is_dir || change->failure || !change->is_hashed)
-        return;
-    file_id_make(sandbox_id, change->scope_path, id);
-    buf_addf(out, "0 %s ", id);
-    add_hash(out, change);
-    buf_add_char(out, '\n');
-}
-
 json_t *compat_review_file(const struct compat_review_file *about, const struct file_change *change,
                            const struct file_diff *diff)
 {
-    autodone(buf) struct buf hash = BUF_EMPTY;
+    autofree char *hash = make_change_hash(change);
     char id[FILE_ID_LEN + 1] = "";
     mode_t mode = change->new_mode ? change->new_mode : change->old_mode;
     unsigned number = (unsigned) (mode & 07777) | (S_ISLNK(mode) ? GO_MODE_SYMLINK : 0);
@@ -191,8 +164,7 @@ json_t *compat_review_file(const struct compat_review_file *about, const struct 
         json_object_set_new(object, "acknowledge",
                             json_pack("{s:s, s:s}", "reason", acknowledge_name(change->acknowledge), "text",
                                       acknowledge_text(change->acknowledge)));
-    if (add_hash(&hash, change))
-        json_object_set_new(object, "hash", json_string(hash.data));
+    compat_set_text(object, "hash", hash);
     if (change->state == RECONCILE_MERGES)
         json_object_set_new(object, "merged", json_true());
     if (change->state == RECONCILE_CONFLICT)
@@ -200,98 +172,4 @@ json_t *compat_review_file(const struct compat_review_file *about, const struct 
     if (change->failure)
         json_object_set_new(object, "error", json_string(strerror(-change->failure)));
     return object;
-}
-
-/* ---- as text ---- */
-
-static void add_line(struct buf *out, const char *before, const char *prefix, const char *name)
-{
-    buf_add_str(out, before);
-    if (name)
-        diff_text_add_name(out, prefix, name);
-    else
-        buf_add_str(out, "/dev/null");
-    buf_add_char(out, '\n');
-}
-
-static void add_header(struct buf *out, const struct file_change *change)
-{
-    const char *old = change->old_path ? change->old_path : change->path;
-
-    buf_add_str(out, "diff --git ");
-    diff_text_add_name(out, "a/", old);
-    buf_add_char(out, ' ');
-    diff_text_add_name(out, "b/", change->path);
-    buf_add_char(out, '\n');
-    if (!change->old_mode)
-        buf_addf(out, "new file mode %s\n", diff_text_mode(change->new_mode));
-    else if (!change->new_mode)
-        buf_addf(out, "deleted file mode %s\n", diff_text_mode(change->old_mode));
-    else if (change->old_mode != change->new_mode)
-        buf_addf(out, "old mode %06o\nnew mode %06o\n", (unsigned) change->old_mode, (unsigned) change->new_mode);
-    if (change->kind != FILE_CHANGE_RENAMED)
-        return;
-    buf_addf(out, "similarity index %u%%\n", change->percent);
-    add_line(out, "rename from ", "", old);
-    add_line(out, "rename to ", "", change->path);
-}
-
-static void add_target(struct buf *out, char sign, const char *target)
-{
-    buf_add_char(out, sign);
-    diff_text_add_safe(out, target, strlen(target));
-    buf_add_str(out, "\n\\ No newline at end of file\n");
-}
-
-static void add_targets(struct buf *out, const struct file_change *change)
-{
-    buf_addf(out, "@@ -%s +%s @@\n", change->old_target ? "1" : "0,0", change->new_target ? "1" : "0,0");
-    if (change->old_target)
-        add_target(out, '-', change->old_target);
-    if (change->new_target)
-        add_target(out, '+', change->new_target);
-}
-
-/* Without lines: because there are none, or too many. */
-static void add_differ(struct buf *out, const struct file_change *change)
-{
-    bool is_text = change->is_too_large && !change->is_binary;
-
-    buf_add_str(out, is_text ? "Files " : "Binary files ");
-    diff_text_add_name(out, "a/", change->old_path ? change->old_path : change->path);
-    buf_add_str(out, " and ");
-    diff_text_add_name(out, "b/", change->path);
-    if (is_text)
-        buf_addf(out, " are too large to show: %" PRIu64 " and %" PRIu64 " bytes\n", change->old_bytes, change->new_bytes);
-    else
-        buf_add_str(out, " differ\n");
-}
-
-void compat_review_add_text(struct buf *out, const struct file_change *change, const struct file_diff *diff)
-{
-    const char *old = change->old_path ? change->old_path : change->path;
-    bool has_link = change->old_target || change->new_target;
-
-    add_header(out, change);
-    if (change->failure) {
-        buf_addf(out, "(not readable: %s)\n", strerror(-change->failure));
-        return;
-    }
-    if (change->state == RECONCILE_CONFLICT)
-        buf_addf(out, "(in conflict: it %s)\n", change->reason);
-    if (change->is_binary || change->is_too_large || diff->is_retyped) {
-        add_differ(out, change);
-        return;
-    }
-    if (diff->hunks.count == 0 && !has_link)
-        return;
-    add_line(out, "--- ", "a/", change->old_mode ? old : NULL);
-    add_line(out, "+++ ", "b/", change->new_mode ? change->path : NULL);
-    if (has_link)
-        add_targets(out, change);
-    for (size_t i = 0; i < diff->hunks.count; i++) {
-        const struct hunk *hunk = &diff->hunks.items[i];
-        buf_addf(out, "%s\n", hunk->header);
-        diff_text_add_safe(out, hunk->lines.data ? hunk->lines.data : "", hunk->lines.len);
-    }
 }

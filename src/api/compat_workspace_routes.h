@@ -8,8 +8,7 @@
 #include "call/web.h"
 #include "service/caller.h"
 
-/* Everybody's counters, as Prometheus reads them; and as JSON, NULL when they could not be had. */
-void compat_metrics_add(struct service *service, struct buf *out);
+/* Everybody's counters; NULL when they could not be had. */
 json_t *compat_metrics_make(struct service *service);
 
 /* What /api/v1/health tells this caller; to NULL, a stranger, only whether the server can do its work. */

@@ -3,9 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/compat_workspace_handlers.h"
-#include "api/compat_workspace_json.h"
-#include "api/compat_workspace_object.h"
+#include "api/compat_workspace.h"
 #include "base/mem.h"
 #include "policy/level.h"
 #include "policy/rule.h"
@@ -19,13 +17,6 @@
 
 /* ---- create ---- */
 
-const char *const compat_create_keys[] = {
-    "scopePath", "reservedPath",   "reservedPaths", "noLock", "projectRoot", "owner", "ownerType", "tags", "metadata",
-    "behavior",  "idempotencyKey", "driver",        "preset", "profile",     "rules", "hostMount", NULL
-};
-const char *const compat_step_keys[] = { "version", NULL };
-const char *const compat_delete_keys[] = { "version", "purge", NULL };
-
 static int take_rule(const json_t *given, size_t number, struct rule_list *rules, struct err *err)
 {
     static const char *const keys[] = { "pattern", "type", "permission", "priority", NULL };
@@ -38,13 +29,9 @@ static int take_rule(const json_t *given, size_t number, struct rule_list *rules
     if (r == 0)
         r = known_keys_check(given, keys, "a rule", err);
     if (r == 0)
-        r = compat_get_text(given, "pattern", 0, &pattern, err);
-    if (r == 0)
-        r = compat_get_text(given, "type", 0, &type_name, err);
-    if (r == 0)
-        r = compat_get_text(given, "permission", 0, &level_name, err);
-    if (r == 0)
-        r = compat_get_int(given, "priority", INT32_MIN, INT32_MAX, &priority, err);
+        r = compat_read(given, err, { "pattern", .text = &pattern }, { "type", .text = &type_name },
+                        { "permission", .text = &level_name },
+                        { "priority", .number = &priority, .least = INT32_MIN, .most = INT32_MAX });
     if (r < 0)
         return err_wrap(err, r, "rules[%zu]", number);
     if (!pattern || !level_name || !level_parse(level_name, &level))
@@ -167,9 +154,7 @@ static int take_request(const json_t *body, struct wanted *wanted, struct err *e
     if (r == 0)
         r = take_tags(body, &request->tags, err);
     if (r == 0)
-        r = compat_get_object(body, "metadata", &request->metadata, err);
-    if (r == 0)
-        r = compat_get_object(body, "behavior", &behavior, err);
+        r = compat_read(body, err, { "metadata", .object = &request->metadata }, { "behavior", .object = &behavior });
     if (r == 0)
         r = take_no_lock(body, behavior, request, err);
     if (r == 0)
@@ -250,9 +235,8 @@ int compat_list(struct ws *ws, struct err *err)
     int r = take_statuses(ws, &filter.states, err);
 
     if (r == 0)
-        r = compat_query_int(ws, "limit", 0, INT64_MAX, &limit, err);
-    if (r == 0)
-        r = compat_query_int(ws, "offset", 0, INT32_MAX, &offset, err);
+        r = compat_read_query(ws, err, { "limit", .number = &limit, .least = 0, .most = INT64_MAX },
+                              { "offset", .number = &offset, .least = 0, .most = INT32_MAX });
     limit = limit == 0 ? LIST_DEFAULT : limit > LIST_MAX ? LIST_MAX : limit;
     if (r == 0)
         r = sandboxes_list_rows(ws->service, &ws->caller, &filter, (size_t) limit, (size_t) offset, &rows, &total, err);

@@ -1,13 +1,11 @@
 /* How the service is, and what has happened. */
-#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/compat_workspace_handlers.h"
-#include "api/compat_workspace_json.h"
+#include "api/compat_workspace.h"
 #include "api/compat_workspace_routes.h"
 #include "api/gate.h"
 #include "base/clock.h"
@@ -16,10 +14,10 @@
 #include "service/events.h"
 #include "service/sandbox_care.h"
 #include "service/service.h"
+#include "service/stats.h"
 
 #define AUDIT_DEFAULT 100
 #define AUDIT_MAX 1000
-#define AUDIT_LOOK_MAX 20000 /* events that one request looks through */
 #define DESTROYED "destroyed"
 
 /* ---- counters ---- */
@@ -120,65 +118,7 @@ int compat_stats(struct ws *ws, struct err *err)
 
 /* ---- metrics ---- */
 
-#define METRICS 15
-
-struct metric {
-    const char *name, *json_name, *type, *help;
-    double value;
-};
-
-static void add_text(struct buf *out, const struct metric *metric)
-{
-    buf_addf(out, "# HELP workspace_sandbox_%s %s\n# TYPE workspace_sandbox_%s %s\nworkspace_sandbox_%s %.15g\n", metric->name,
-             metric->help, metric->name, metric->type, metric->name, metric->value);
-}
-
-static double average_ms(uint64_t sum_ns, uint64_t count)
-{
-    return count > 0 ? (double) sum_ns / (double) count / CLOCK_NS_PER_MS : 0;
-}
-
-/* How many there are for this caller: what counts everybody's is for administrators. */
-static int take_metrics(struct service *service, const struct caller *caller, struct metric ret[METRICS], struct err *err)
-{
-    const struct sandbox_totals *t = sandboxes_totals(service);
-    struct sandbox_count counts[SANDBOX_STATE_COUNT];
-    int r = sandboxes_count(service, caller, SANDBOX_BASE_DIRECTORY, counts, err);
-
-    if (r < 0)
-        return r;
-    const struct metric own[] = {
-        { "active", "active_sandboxes", "gauge", "Sandboxes that are active.", (double) counts[SANDBOX_STATE_ACTIVE].count },
-        { "disk_usage_bytes", "total_disk_usage_bytes", "gauge", "Bytes of their changes.", (double) total_of(counts, true) },
-    };
-    const struct metric all[] = {
-        { "created_total", "sandbox_created_total", "counter", "Sandboxes that were made.", (double) t->created },
-        { "stopped_total", "sandbox_stopped_total", "counter", "Sandboxes that were stopped.", (double) t->stopped },
-        { "approved_total", "sandbox_approved_total", "counter", "Sandboxes that were approved.", (double) t->approved },
-        { "rejected_total", "sandbox_rejected_total", "counter", "Sandboxes that were rejected.", (double) t->rejected },
-        { "deleted_total", "sandbox_deleted_total", "counter", "Sandboxes that were deleted.", (double) t->deleted },
-        { "errors_total", "sandbox_errors_total", "counter", "Sandboxes that failed.", (double) t->errors },
-        { "gc_runs_total", "gc_runs_total", "counter", "Collections.", (double) t->gc_runs },
-        { "gc_sandboxes_deleted_total", "gc_sandboxes_deleted_total", "counter", "Sandboxes that were collected.",
-          (double) t->gc_deleted },
-        { "diff_generations_total", "diff_generations_total", "counter", "Diffs that were made.", (double) t->diffs },
-        { "patch_applications_total", "patch_applications_total", "counter", "Approvals that were applied.",
-          (double) t->patches },
-        { "processes", "process_count", "gauge", "Commands that run in them.", (double) sandboxes_processes(service) },
-        { "create_latency_ms", "create_latency_ms", "gauge", "How long making one took, on average.",
-          average_ms(t->create_ns, t->created) },
-        { "diff_latency_ms", "diff_latency_ms", "gauge", "How long a diff took, on average.",
-          average_ms(t->diff_ns, t->diffs) },
-    };
-    static_assert(ARRAY_LEN(own) + ARRAY_LEN(all) == METRICS, "room for all of them");
-    memcpy(ret, own, sizeof(own));
-    if (!caller->is_admin)
-        return ARRAY_LEN(own);
-    memcpy(ret + ARRAY_LEN(own), all, sizeof(all));
-    return METRICS;
-}
-
-static json_t *json_of(const struct metric *metrics, int count)
+static json_t *json_of_metrics(const struct stats_metric *metrics, int count)
 {
     json_t *answer = json_object();
 
@@ -190,44 +130,24 @@ static json_t *json_of(const struct metric *metrics, int count)
 int compat_metrics(struct ws *ws, struct err *err)
 {
     const char *format = web_query(ws->web, "format");
-    struct metric metrics[METRICS];
-    int count = take_metrics(ws->service, &ws->caller, metrics, err);
+    struct stats_metric metrics[STATS_METRICS_MAX];
+    int count = stats_metrics(ws->service, &ws->caller, metrics, err);
 
     if (count < 0)
         return count;
     if (format && strcmp(format, "json") == 0)
-        return compat_answer(ws, 200, json_of(metrics, count));
+        return compat_answer(ws, 200, json_of_metrics(metrics, count));
     ws->web->response.content_type = "text/plain; version=0.0.4; charset=utf-8";
-    for (int i = 0; i < count; i++)
-        add_text(&ws->web->response.body, &metrics[i]);
+    stats_metrics_add(metrics, count, &ws->web->response.body);
     return 0;
-}
-
-static int take_all(struct service *service, struct metric ret[METRICS])
-{
-    const struct caller all = { .owner = "", .is_admin = true, .cancel_fd = -1 };
-    struct err ignored = ERR_NONE;
-
-    return take_metrics(service, &all, ret, &ignored);
 }
 
 json_t *compat_metrics_make(struct service *service)
 {
-    struct metric metrics[METRICS];
+    struct stats_metric metrics[STATS_METRICS_MAX];
+    int count = stats_metrics(service, &caller_system, metrics, &(struct err){ 0 });
 
-    int count = take_all(service, metrics);
-
-    return count < 0 ? NULL : json_of(metrics, count);
-}
-
-void compat_metrics_add(struct service *service, struct buf *out)
-{
-    struct metric metrics[METRICS];
-
-    int count = take_all(service, metrics);
-
-    for (int i = 0; i < count; i++)
-        add_text(out, &metrics[i]);
+    return count < 0 ? NULL : json_of_metrics(metrics, count);
 }
 
 /* ---- audit ---- */
@@ -279,38 +199,20 @@ static json_t *event_of(const struct event_info *event)
 
 static int audit(struct ws *ws, const char *id, struct err *err)
 {
-    int64_t limit = AUDIT_DEFAULT, offset = 0, total = 0, looked = 0;
-    autofree char *token = xdup("");
-    int r = compat_query_int(ws, "limit", 0, INT64_MAX, &limit, err);
+    autodone(event_page) struct event_page page = { 0 };
+    int64_t limit = AUDIT_DEFAULT, offset = 0, total = 0;
+    int r = compat_read_query(ws, err, { "limit", .number = &limit, .least = 0, .most = INT64_MAX },
+                              { "offset", .number = &offset, .least = 0, .most = INT32_MAX });
 
-    if (r == 0)
-        r = compat_query_int(ws, "offset", 0, INT32_MAX, &offset, err);
     if (r < 0)
         return r;
     limit = limit == 0 ? AUDIT_DEFAULT : limit > AUDIT_MAX ? AUDIT_MAX : limit;
-    json_t *list = json_array();
-    do {
-        struct event_query query = {
-            .sandbox_id = id, .codebase_id = "", .type = "", .page_size = 1000, .page_token = token, .newest_first = true
-        };
-        autodone(event_page) struct event_page page = { 0 };
-
-        r = events_list(ws->service, &ws->caller, &query, &page, err);
-        for (size_t i = 0; r == 0 && i < page.count; i++) {
-            if (!*page.items[i].sandbox_id || *page.items[i].codebase_id)
-                continue;
-            if (total >= offset && total < offset + limit)
-                json_array_append_new(list, event_of(&page.items[i]));
-            total++;
-        }
-        looked += (int64_t) page.count;
-        free(token);
-        token = xdup(r == 0 && page.next_token ? page.next_token : "");
-    } while (r == 0 && *token && looked < AUDIT_LOOK_MAX);
-    if (r < 0) {
-        json_decref(list);
+    r = events_window(ws->service, &ws->caller, id, (size_t) limit, (size_t) offset, &page, &total, err);
+    if (r < 0)
         return r;
-    }
+    json_t *list = json_array();
+    for (size_t i = 0; i < page.count; i++)
+        json_array_append_new(list, event_of(&page.items[i]));
     json_t *answer = json_pack("{s:o, s:I, s:I, s:I, s:b, s:o}", "events", list, "total", (json_int_t) total, "limit",
                                (json_int_t) limit, "offset", (json_int_t) offset, "hasMore", total > offset + limit,
                                "sandboxId", *id ? compat_uuid(id) : json_string(""));
@@ -334,4 +236,20 @@ int compat_audit_one(struct ws *ws, struct err *err)
     int r = sandboxes_get_row(ws->service, &ws->caller, ws->id, &row, err);
 
     return r < 0 ? r : audit(ws, ws->id, err);
+}
+
+/* ---- what this is ---- */
+
+/* What this is, for whoever finds the port. */
+
+int compat_about(struct ws *ws, struct err *err)
+{
+    (void) err;
+    return compat_answer(ws, 200,
+                         json_pack("{s:s, s:s, s:s, s:s, s:s, s:{s:s, s:s, s:s, s:s, s:s}, s:s}", "service", "agentfense",
+                                   "version", AGENTFENSE_VERSION, "description",
+                                   "sandboxes over live directories, whose changes are reviewed before they are applied",
+                                   "apiVersion", "v1", "basePath", "/api/v1", "endpoints", "health", "/api/v1/health",
+                                   "sandboxes", "/api/v1/sandboxes", "driver", "/api/v1/driver/info", "stats", "/api/v1/stats",
+                                   "metrics", "/api/v1/metrics", "documentation", "/openapi.json"));
 }

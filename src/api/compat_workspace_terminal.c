@@ -28,20 +28,132 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "api/compat_workspace_command.h"
-#include "api/compat_workspace_handlers.h"
-#include "api/compat_workspace_json.h"
-#include "api/compat_workspace_terminal_int.h"
+#include "api/compat_workspace.h"
+#include "api/terminal_input.h"
 #include "base/clock.h"
-#include "base/log.h"
 #include "base/mem.h"
+#include "call/websocket.h"
 #include "service/known_keys.h"
+#include "service/sandbox_terminal.h"
 
 #define FIRST_FRAME_MS 30000
 #define FIRST_FRAME_MAX ((size_t) 4 << 20) /* as the body of a request: commands may be long */
 #define CLOSE_MS 5000
 #define SLOW_MS 3600000 /* who reads through a pager takes its time; who is gone is noticed by its silence */
 #define SIZE_MAX_CELLS 10000
+
+/* One terminal, or the pipes in its place, and who is at its other end. */
+struct terminal {
+    struct ws *ws;
+    struct websocket *socket;      /* borrowed */
+    struct sandbox_terminal *link; /* owned; NULL: not begun */
+    bool is_binary, keeps_alive;
+    bool is_piped;
+    struct terminal_input input;
+    struct buf cut[2]; /* of each stream the beginning of a character */
+    bool has_ended;    /* the process has */
+    bool is_over;      /* we are to end */
+    bool is_detaching; /* and it goes on */
+};
+
+/* ---- to the client ---- */
+
+static void terminal_say(struct terminal *terminal, json_t *value)
+{
+    char *text = value ? json_dumps(value, JSON_COMPACT) : NULL;
+
+    json_decref(value);
+    if (text)
+        websocket_send(terminal->socket, false, text, strlen(text));
+    free(text);
+}
+
+static void terminal_complain_with(struct terminal *terminal, const char *text, int exit_code)
+{
+    json_t *value = json_pack("{s:s, s:o}", "type", "error", "data", compat_text(text, strlen(text)));
+
+    if (exit_code)
+        json_object_set_new(value, "code", json_integer(exit_code));
+    terminal_say(terminal, value);
+}
+
+static void complain(struct terminal *terminal, const char *text)
+{
+    terminal_complain_with(terminal, text, 0);
+}
+
+static void terminal_hang_up(struct terminal *terminal, enum websocket_status status, const char *text)
+{
+    websocket_close(terminal->socket, status, text);
+    terminal->is_over = true;
+}
+
+static void terminal_give_up(struct terminal *terminal, enum websocket_status status, const char *text)
+{
+    complain(terminal, text);
+    terminal_hang_up(terminal, status, text);
+}
+
+static void show_text(struct terminal *terminal, bool is_err, size_t len)
+{
+    struct buf *cut = &terminal->cut[is_err];
+
+    if (len == 0)
+        return;
+    terminal_say(terminal, json_pack("{s:s, s:o}", "type", is_err ? "stderr" : "stdout", "data", compat_text(cut->data, len)));
+    memmove(cut->data, cut->data + len, cut->len - len);
+    cut->len -= len;
+}
+
+static void terminal_show(struct terminal *terminal, enum ctl_stream stream, const void *bytes, size_t len)
+{
+    bool is_err = terminal->is_piped && stream == CTL_STREAM_ERR;
+    autodone(buf) struct buf marked = BUF_EMPTY;
+
+    if (len == 0)
+        return;
+    if (terminal->is_binary && terminal->is_piped) {
+        buf_add_char(&marked, is_err ? 2 : 1);
+        buf_add(&marked, bytes, len);
+        websocket_send(terminal->socket, true, marked.data, marked.len);
+    } else if (terminal->is_binary) {
+        websocket_send(terminal->socket, true, bytes, len);
+    } else {
+        buf_add(&terminal->cut[is_err], bytes, len);
+        show_text(terminal, is_err, compat_text_whole(terminal->cut[is_err].data, terminal->cut[is_err].len));
+    }
+}
+
+/* What it changed goes into the codebase, if it has one. */
+static void terminal_sync(struct terminal *terminal)
+{
+    struct ws *ws = terminal->ws;
+    struct caller caller = ws->caller;
+
+    caller.cancel_fd = -1;
+    if (sandbox_terminal_syncs(terminal->link))
+        sandbox_terminal_sync(ws->service, &caller, ws->id, sandbox_terminal_name(terminal->link));
+}
+
+/* Who hears of the end finds what it changed in the codebase. */
+static void terminal_show_end(struct terminal *terminal, const struct terminal_event *news)
+{
+    json_t *end = json_pack("{s:s, s:i}", "type", "exit", "code", news->exit_code);
+
+    terminal->has_ended = terminal->is_over = true;
+    terminal_show(terminal, CTL_STREAM_ERR, news->bytes, news->len);
+    for (int i = 0; i < 2; i++)
+        show_text(terminal, i, terminal->cut[i].len);
+    if (news->exit_code < 0)
+        complain(terminal, news->text);
+    if (news->timed_out)
+        json_object_set_new(end, "timedOut", json_true());
+    if (news->ran_out_of_memory)
+        json_object_set_new(end, "outOfMemory", json_true());
+    terminal_sync(terminal);
+    terminal_say(terminal, end);
+    websocket_close(terminal->socket, WEBSOCKET_NORMAL, "");
+}
 
 /* ---- to the process ---- */
 
@@ -117,9 +229,7 @@ static int open_new(struct terminal *terminal, const json_t *object, struct err 
     if (r == 0)
         r = read_size(object, &rows, &cols, err);
     if (r == 0)
-        r = compat_get_bool(object, "tty", &is_tty, err);
-    if (r == 0)
-        r = compat_get_duration(object, "timeout", &command.command.timeout_ns, err);
+        r = compat_read(object, err, { "tty", .flag = &is_tty }, { "timeout", .duration_ns = &command.command.timeout_ns });
     if (r < 0)
         return r;
     terminal->is_piped = command.command.is_piped = !is_tty;
@@ -146,13 +256,9 @@ static void begin(struct terminal *terminal, const json_t *object)
     int r = known_keys_check(object, keys, "the first message", &err);
 
     if (r == 0)
-        r = compat_get_bool(object, "binary", &terminal->is_binary, &err);
-    if (r == 0)
-        r = compat_get_bool(object, "keepAlive", &terminal->keeps_alive, &err);
-    if (r == 0)
-        r = compat_get_bool(object, "interactive", &wants_input, &err);
-    if (r == 0)
-        r = compat_get_text(object, "attach", 0, &which, &err);
+        r = compat_read(object, &err, { "binary", .flag = &terminal->is_binary },
+                        { "keepAlive", .flag = &terminal->keeps_alive }, { "interactive", .flag = &wants_input },
+                        { "attach", .text = &which });
     if (r == 0)
         r = which ? attach(terminal, which, &err) : open_new(terminal, object, &err);
     if (r < 0) {
@@ -246,16 +352,6 @@ static void receive(struct terminal *terminal)
     } else if (news.kind == TERMINAL_TAKEN) {
         check_input(terminal, terminal_input_taken(&terminal->input, &err), &err);
     }
-}
-
-void terminal_sync(struct terminal *terminal)
-{
-    struct ws *ws = terminal->ws;
-    struct caller caller = ws->caller;
-
-    caller.cancel_fd = -1;
-    if (sandbox_terminal_syncs(terminal->link))
-        sandbox_terminal_sync(ws->service, &caller, ws->id, sandbox_terminal_name(terminal->link));
 }
 
 static void serve(struct terminal *terminal)

@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/applied.h"
 #include "api/handlers.h"
 #include "api/review_message.h"
 #include "base/mem.h"
+#include "service/applied_list.h"
 #include "service/review_commit.h"
 
 #define NAMES_MAX 100000

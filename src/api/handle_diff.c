@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/compat_workspace_review_file.h"
 #include "api/handlers.h"
 #include "api/review_message.h"
 #include "base/clock.h"
@@ -424,7 +423,7 @@ static int end_change(const struct file_change *change, void *cookie)
 
     if (!stream->has_receipts)
         return 0;
-    compat_review_add_receipt(&line, stream->diff->row.id, change);
+    add_change_receipt(&line, stream->diff->row.id, change);
     return send_bytes(stream, line.data, line.len);
 }
 
@@ -436,7 +435,7 @@ static int send_text(struct patch_stream *stream, struct file_change *change, st
 
     if (r < 0)
         return r;
-    compat_review_add_text(&text, change, &compared);
+    diff_text_add_change(&text, change, &compared);
     r = send_piece(text.data, text.len, stream);
     return r < 0 ? r : end_change(change, stream);
 }

@@ -1,6 +1,5 @@
 /* Processes in the background, and what they printed. */
 #include <errno.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,8 +13,6 @@
 
 #define GRACE_NS_MAX (60 * CLOCK_NS_PER_SEC)
 #define LOG_BYTES_MAX ((int64_t) 1 << 20)
-#define FOLLOW_MS 100 /* between two looks at a log that somebody follows */
-#define FOLLOW_BYTES 65536
 
 int handle_start_process(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
@@ -221,27 +218,16 @@ int handle_read_process_log(const struct request *request, const void *message, 
     return 0;
 }
 
-/* All that there is now. Moves `at` on. */
-static int send_new(struct call *call, struct sandbox_log *log, uint64_t *at, struct err *err)
+static ssize_t send_log_piece(const void *bytes, size_t len, uint64_t at, bool is_end, void *cookie)
 {
-    while (*at < log->log.end) {
-        Sandbox__V1__ProcessLogChunk chunk = SANDBOX__V1__PROCESS_LOG_CHUNK__INIT;
-        autodone(buf) struct buf piece = BUF_EMPTY;
-        int r;
+    Sandbox__V1__ProcessLogChunk chunk = SANDBOX__V1__PROCESS_LOG_CHUNK__INIT;
+    int r;
 
-        /* What was there before the oldest byte that is kept is gone. */
-        *at = *at < log->log.first ? log->log.first : *at;
-        r = sandbox_log_read(log, *at, FOLLOW_BYTES, &piece, err);
-        if (r < 0 || piece.len == 0)
-            return r;
-        *at += piece.len;
-        chunk.data = (ProtobufCBinaryData){ .data = (uint8_t *) piece.data, .len = piece.len };
-        chunk.offset = (int64_t) *at;
-        r = call_send(call, &chunk.base);
-        if (r < 0)
-            return r;
-    }
-    return 0;
+    (void) is_end;
+    chunk.data = (ProtobufCBinaryData){ .data = (uint8_t *) (uintptr_t) bytes, .len = len };
+    chunk.offset = (int64_t) (at + len);
+    r = call_send(cookie, &chunk.base);
+    return r < 0 ? r : (ssize_t) len;
 }
 
 static int send_end(struct call *call, const char *sandbox_id, const struct sandbox_log *log, uint64_t at)
@@ -260,7 +246,6 @@ int handle_follow_process_log(const struct request *request, const void *message
 {
     const Sandbox__V1__FollowProcessLogRequest *in = message;
     autodone(sandbox_log) struct sandbox_log log = SANDBOX_LOG_NONE;
-    struct pollfd cancel = { .fd = request->caller.cancel_fd, .events = POLLIN };
     char id[SANDBOX_ID_MAX];
     uint64_t at = 0;
     int r = find_process(request, in->sandbox_id, in->process_id, id, err);
@@ -274,11 +259,7 @@ int handle_follow_process_log(const struct request *request, const void *message
         r = find_offset(&log, in->offset, in->tail_lines, &at, err);
     if (in->only_new)
         at = log.log.end;
-    for (bool is_last = false; r == 0 && !is_last;) {
-        is_last = sandbox_log_refresh(&log) < 0 || !log.process.is_running;
-        r = send_new(request->call, &log, &at, err);
-        if (r == 0 && !is_last && poll(&cancel, 1, FOLLOW_MS) > 0)
-            r = -ECANCELED;
-    }
+    if (r == 0)
+        r = sandbox_log_follow(&log, &at, request->caller.cancel_fd, send_log_piece, request->call, err);
     return r < 0 ? r : send_end(request->call, id, &log, at);
 }

@@ -62,6 +62,17 @@ char *make_change_hash(const struct file_change *change)
     return xprintf("%s%s%s", hash, *drift ? "-" : "", drift);
 }
 
+void add_change_receipt(struct buf *out, const char *sandbox_id, const struct file_change *change)
+{
+    autofree char *hash = change->is_dir ? NULL : make_change_hash(change);
+    char id[FILE_ID_LEN + 1] = "";
+
+    if (!hash)
+        return;
+    file_id_make(sandbox_id, change->scope_path, id);
+    buf_addf(out, "0 %s %s\n", id, hash);
+}
+
 static void set_acceptance(Sandbox__V1__FileChange *out, const struct review_about *about, const struct file_change *change)
 {
     struct acceptance_verdict verdict = decision_check_acceptance(about->acceptance, change);

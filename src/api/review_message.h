@@ -22,6 +22,8 @@ struct review_about {
 Sandbox__V1__FileChange *make_file_change(const struct review_about *about, const struct file_change *change, bool is_read);
 /* What an approval says to have seen; NULL for what was not read. */
 char *make_change_hash(const struct file_change *change);
+/* Adds "0 ID HASH", a line: the change has been sent whole. Nothing for a change that could not be read. */
+void add_change_receipt(struct buf *out, const char *sandbox_id, const struct file_change *change);
 
 /* A hunk without its lines, at the end of the change's. */
 Sandbox__V1__Hunk *add_hunk(Sandbox__V1__FileChange *change, size_t *cap, const struct hunk *hunk);

@@ -37,18 +37,8 @@ static void add_head(struct diff_writer *m, const struct blob *old, const struct
 
     if (m->is_exact) /* within a change git would not skip it */
         diff_text_add_finer_mode(out, old->mode, new->mode);
-    buf_add_str(out, "diff --git ");
-    diff_text_add_name(out, "a/", m->edit->path);
-    buf_add_char(out, ' ');
-    diff_text_add_name(out, "b/", m->edit->path);
-    buf_add_char(out, '\n');
-    if (!old->mode)
-        buf_addf(out, "new file mode %s\n", diff_text_mode(new->mode));
-    else if (!new->mode)
-        buf_addf(out, "deleted file mode %s\n", diff_text_mode(old->mode));
-    else if (strcmp(diff_text_mode(old->mode), diff_text_mode(new->mode)) != 0)
-        buf_addf(out, "old mode %s\nnew mode %s\n", diff_text_mode(old->mode), diff_text_mode(new->mode));
-    else if (!m->is_exact)
+    diff_text_add_git_line(out, m->edit->path, m->edit->path);
+    if (!diff_text_add_modes(out, old->mode, new->mode) && !m->is_exact)
         diff_text_add_finer_mode(out, old->mode, new->mode);
 }
 

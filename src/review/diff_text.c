@@ -1,11 +1,13 @@
 #include "review/diff_text.h"
 
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "base/utf8.h"
+#include "review/file_diff.h"
 
 static bool is_plain(const char *name)
 {
@@ -72,4 +74,111 @@ const char *diff_text_mode(mode_t mode)
     if (S_ISLNK(mode))
         return "120000";
     return mode & 0111 ? "100755" : "100644";
+}
+
+void diff_text_add_git_line(struct buf *out, const char *old_path, const char *new_path)
+{
+    buf_add_str(out, "diff --git ");
+    diff_text_add_name(out, "a/", old_path);
+    buf_add_char(out, ' ');
+    diff_text_add_name(out, "b/", new_path);
+    buf_add_char(out, '\n');
+}
+
+bool diff_text_add_modes(struct buf *out, mode_t old_mode, mode_t new_mode)
+{
+    if (!old_mode)
+        buf_addf(out, "new file mode %s\n", diff_text_mode(new_mode));
+    else if (!new_mode)
+        buf_addf(out, "deleted file mode %s\n", diff_text_mode(old_mode));
+    else if (strcmp(diff_text_mode(old_mode), diff_text_mode(new_mode)) != 0)
+        buf_addf(out, "old mode %s\nnew mode %s\n", diff_text_mode(old_mode), diff_text_mode(new_mode));
+    else
+        return false;
+    return true;
+}
+
+/* ---- a whole change ---- */
+
+static void diff_text_add_line(struct buf *out, const char *before, const char *prefix, const char *name)
+{
+    buf_add_str(out, before);
+    if (name)
+        diff_text_add_name(out, prefix, name);
+    else
+        buf_add_str(out, "/dev/null");
+    buf_add_char(out, '\n');
+}
+
+static void diff_text_add_rename(struct buf *out, const struct file_change *change)
+{
+    buf_addf(out, "similarity index %u%%\n", change->percent);
+    diff_text_add_line(out, "rename from ", "", change->old_path);
+    diff_text_add_line(out, "rename to ", "", change->path);
+}
+
+static void diff_text_add_target(struct buf *out, char sign, const char *target)
+{
+    buf_add_char(out, sign);
+    diff_text_add_safe(out, target, strlen(target));
+    buf_add_str(out, "\n\\ No newline at end of file\n");
+}
+
+static void diff_text_add_targets(struct buf *out, const struct file_change *change)
+{
+    buf_addf(out, "@@ -%s +%s @@\n", change->old_target ? "1" : "0,0", change->new_target ? "1" : "0,0");
+    if (change->old_target)
+        diff_text_add_target(out, '-', change->old_target);
+    if (change->new_target)
+        diff_text_add_target(out, '+', change->new_target);
+}
+
+/* Without lines: because there are none, or too many. */
+static void diff_text_add_differ(struct buf *out, const struct file_change *change)
+{
+    bool is_text = change->is_too_large && !change->is_binary;
+
+    buf_add_str(out, is_text ? "Files " : "Binary files ");
+    diff_text_add_name(out, "a/", change->old_path ? change->old_path : change->path);
+    buf_add_str(out, " and ");
+    diff_text_add_name(out, "b/", change->path);
+    if (is_text)
+        buf_addf(out, " are too large to show: %" PRIu64 " and %" PRIu64 " bytes\n", change->old_bytes, change->new_bytes);
+    else
+        buf_add_str(out, " differ\n");
+}
+
+void diff_text_add_change(struct buf *out, const struct file_change *change, const struct file_diff *diff)
+{
+    const char *old = change->old_path ? change->old_path : change->path;
+    bool has_link = change->old_target || change->new_target;
+
+    diff_text_add_git_line(out, old, change->path);
+    if (change->old_mode && change->new_mode && change->old_mode != change->new_mode)
+        buf_addf(out, "old mode %06o\nnew mode %06o\n", (unsigned) change->old_mode, (unsigned) change->new_mode);
+    else
+        diff_text_add_modes(out, change->old_mode, change->new_mode);
+    if (change->kind == FILE_CHANGE_RENAMED)
+        diff_text_add_rename(out, change);
+    if (change->failure) {
+        buf_addf(out, "(not readable: %s)\n", strerror(-change->failure));
+        return;
+    }
+    if (change->state == RECONCILE_CONFLICT)
+        buf_addf(out, "(in conflict: it %s)\n", change->reason);
+    if (change->is_binary || change->is_too_large || diff->is_retyped) {
+        diff_text_add_differ(out, change);
+        return;
+    }
+    if (diff->hunks.count == 0 && !has_link)
+        return;
+    diff_text_add_line(out, "--- ", "a/", change->old_mode ? old : NULL);
+    diff_text_add_line(out, "+++ ", "b/", change->new_mode ? change->path : NULL);
+    if (has_link)
+        diff_text_add_targets(out, change);
+    for (size_t i = 0; i < diff->hunks.count; i++) {
+        const struct hunk *hunk = &diff->hunks.items[i];
+        buf_addf(out, "%s\n", hunk->header);
+        diff_text_add_safe(out, hunk->lines.data ? hunk->lines.data : "", hunk->lines.len);
+    }
 }

@@ -58,17 +58,8 @@ static bool is_file(mode_t mode)
 static void add_head(struct buf *out, const struct file_change *change, mode_t old_mode, mode_t new_mode)
 {
     diff_text_add_finer_mode(out, old_mode, new_mode);
-    buf_add_str(out, "diff --git ");
-    diff_text_add_name(out, "a/", old_path(change));
-    buf_add_char(out, ' ');
-    diff_text_add_name(out, "b/", change->path);
-    buf_add_char(out, '\n');
-    if (!old_mode)
-        buf_addf(out, "new file mode %s\n", diff_text_mode(new_mode));
-    else if (!new_mode)
-        buf_addf(out, "deleted file mode %s\n", diff_text_mode(old_mode));
-    else if (strcmp(diff_text_mode(old_mode), diff_text_mode(new_mode)) != 0)
-        buf_addf(out, "old mode %s\nnew mode %s\n", diff_text_mode(old_mode), diff_text_mode(new_mode));
+    diff_text_add_git_line(out, old_path(change), change->path);
+    diff_text_add_modes(out, old_mode, new_mode);
     if (change->old_path) {
         buf_addf(out, "similarity index %u%%\nrename from ", change->percent);
         diff_text_add_name(out, "", change->old_path);

@@ -91,7 +91,7 @@ static void show_metrics(struct web *web, void *cookie)
     metrics_add_calls(server->metrics, out);
     add_carriers(server, out);
     stats_add(server->service, out);
-    compat_metrics_add(server->service, out);
+    stats_add_metrics(server->service, out);
 }
 
 const struct web_route page_routes[] = {

@@ -18,6 +18,7 @@
 #define BATCH_MAX 256
 #define FIELDS_MAX 16
 #define RETRY_MS 1000
+#define WINDOW_LOOK_MAX 20000
 #define PAGE_DEFAULT 100
 #define REFUSAL "permission_denied"
 
@@ -316,4 +317,39 @@ int events_list(struct service *service, const struct caller *caller, const stru
     }
     ret->next_token = rows.count == limit ? xprintf("%lld", (long long) rows.rows[rows.count - 1].sequence) : xdup("");
     return 0;
+}
+
+int events_window(struct service *service, const struct caller *caller, const char *sandbox_id, size_t limit, size_t offset,
+                  struct event_page *ret, int64_t *ret_total, struct err *err)
+{
+    autofree char *token = xdup("");
+    size_t total = 0, looked = 0, cap = 0;
+    int r;
+
+    do {
+        struct event_query query = { .sandbox_id = sandbox_id,
+                                     .codebase_id = "",
+                                     .type = "",
+                                     .page_size = STORE_PAGE_MAX,
+                                     .page_token = token,
+                                     .newest_first = true };
+        autodone(event_page) struct event_page page = { 0 };
+
+        r = events_list(service, caller, &query, &page, err);
+        for (size_t i = 0; r == 0 && i < page.count; i++) {
+            if (!*page.items[i].sandbox_id || *page.items[i].codebase_id)
+                continue;
+            if (total >= offset && total < offset + limit) {
+                vec_room(&ret->items, &cap, ret->count);
+                ret->items[ret->count++] = page.items[i];
+                page.items[i] = (struct event_info){ 0 };
+            }
+            total++;
+        }
+        looked += page.count;
+        free(token);
+        token = xdup(r == 0 && page.next_token ? page.next_token : "");
+    } while (r == 0 && *token && looked < WINDOW_LOOK_MAX);
+    *ret_total = (int64_t) total;
+    return r;
 }

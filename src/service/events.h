@@ -59,3 +59,8 @@ struct event_page {
 void event_page_done(struct event_page *page);
 int events_list(struct service *service, const struct caller *caller, const struct event_query *filter, struct event_page *ret,
                 struct err *err);
+
+/* The newest first, by number, of sandboxes over directories; `sandbox_id` "": of all of them. `ret_total` counts those among the newest
+ * 20,000 events, which is as far as this looks. */
+int events_window(struct service *service, const struct caller *caller, const char *sandbox_id, size_t limit, size_t offset,
+                  struct event_page *ret, int64_t *ret_total, struct err *err);

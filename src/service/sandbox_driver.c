@@ -1,16 +1,21 @@
 #include "service/sandbox_driver.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/proc.h"
 #include "service/service_int.h"
 
 #define PREFERENCE "workspace-driver" /* in the home */
+#define BWRAP "/usr/bin/bwrap"
+#define BWRAP_MS 2000
 #define FRESH_NS (60 * CLOCK_NS_PER_SEC)
 
 void sandbox_driver_try(struct service *service, const char *name, struct driver_trial *ret)
@@ -99,4 +104,39 @@ void sandbox_driver_preferred(struct service *service, char ret[SANDBOX_DRIVER_M
     memcpy(ret, SANDBOX_DRIVER, sizeof(SANDBOX_DRIVER));
     if (is_one)
         memcpy(ret, text.data, text.len + 1);
+}
+
+/* ---- bubblewrap ---- */
+
+bool sandbox_driver_has_bwrap(void)
+{
+    return access(BWRAP, X_OK) == 0;
+}
+
+/* "0" turns it off; without the file the kernel has no such switch. */
+static bool kernel_allows_user_namespaces(void)
+{
+    autofd int fd = open("/proc/sys/kernel/unprivileged_userns_clone", O_RDONLY | O_CLOEXEC);
+    char c = '1';
+
+    if (fd >= 0)
+        (void) !read(fd, &c, 1);
+    return c != '0';
+}
+
+void sandbox_driver_look_at_bwrap(struct service *service, struct driver_bwrap *ret)
+{
+    static const char *const argv[] = { BWRAP, "--version", NULL };
+    autodone(buf) struct buf text = BUF_EMPTY;
+    struct driver_trial trial;
+    int status;
+
+    *ret = (struct driver_bwrap){ .path = sandbox_driver_has_bwrap() ? BWRAP : "",
+                                  .allows_user_namespaces = kernel_allows_user_namespaces() };
+    sandbox_driver_try(service, "overlayfs", &trial);
+    ret->overlayfs_works = trial.works;
+    /* It prints "bubblewrap 0.8.0". */
+    if (*ret->path && proc_run(&(struct proc_spec){ .argv = argv }, BWRAP_MS, &text, &status, NULL) >= 0 && status == 0 &&
+        text.data)
+        sscanf(text.data, "%*s %31s", ret->version);
 }

@@ -36,3 +36,13 @@ const char *sandbox_driver_describe(const char *name);
 /* Makes it the driver of sandboxes that name none, from now on and after a restart. ERR_PERMISSION_DENIED: only administrators may. */
 int sandbox_driver_prefer(struct service *service, const struct caller *caller, const char *name, struct err *err);
 void sandbox_driver_preferred(struct service *service, char ret[SANDBOX_DRIVER_MAX]);
+
+/* What this host has of bubblewrap, which confines the commands of every driver. */
+struct driver_bwrap {
+    const char *path; /* a literal; "": it is not installed */
+    char version[32]; /* "": it does not say */
+    bool allows_user_namespaces, overlayfs_works;
+};
+
+bool sandbox_driver_has_bwrap(void);
+void sandbox_driver_look_at_bwrap(struct service *service, struct driver_bwrap *ret);

@@ -1,5 +1,6 @@
 /* Logs of processes in workspaces, read while the supervisor writes them. */
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,6 +15,7 @@
 
 #define BLOCK ((size_t) 64 << 10)
 #define READ_TRIES 8
+#define FOLLOW_MS 100 /* between two looks at a log that somebody follows */
 
 void sandbox_log_done(struct sandbox_log *log)
 {
@@ -121,5 +123,32 @@ int sandbox_log_tail(struct sandbox_log *log, uint64_t lines, uint64_t *ret_offs
         at = from;
     }
     *ret_offset = lines > 0 ? log->log.first : log->log.end;
+    return 0;
+}
+
+int sandbox_log_follow(struct sandbox_log *log, uint64_t *at, int cancel_fd, sandbox_log_fn fn, void *cookie, struct err *err)
+{
+    struct pollfd cancel = { .fd = cancel_fd, .events = POLLIN };
+
+    for (bool is_last = false; !is_last;) {
+        is_last = sandbox_log_refresh(log) < 0 || !log->process.is_running;
+        while (*at < log->log.end) {
+            autodone(buf) struct buf piece = BUF_EMPTY;
+            ssize_t n;
+
+            /* What was there before the oldest byte that is kept is gone. */
+            *at = *at < log->log.first ? log->log.first : *at;
+            n = sandbox_log_read(log, *at, BLOCK, &piece, err);
+            if (n == 0 && piece.len > 0)
+                n = fn(piece.data, piece.len, *at, is_last && *at + piece.len >= log->log.end, cookie);
+            if (n < 0)
+                return (int) n;
+            if (n == 0)
+                break;
+            *at += (uint64_t) n;
+        }
+        if (!is_last && poll(&cancel, 1, FOLLOW_MS) > 0)
+            return -ECANCELED;
+    }
     return 0;
 }

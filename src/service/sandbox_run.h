@@ -125,6 +125,12 @@ int sandbox_log_read(struct sandbox_log *log, uint64_t offset, size_t max, struc
 /* Where the last `lines` lines begin. A last line without its end is one. */
 int sandbox_log_tail(struct sandbox_log *log, uint64_t lines, uint64_t *ret_offset, struct err *err);
 
+/* Takes bytes of a log that begin at `at`. Returns how many it took, 0 if it waits for more, or a negative errno. `is_end`: no more will come. */
+typedef ssize_t (*sandbox_log_fn)(const void *bytes, size_t len, uint64_t at, bool is_end, void *cookie);
+
+/* Hands over what there is from `*at` on and what comes, until the process has ended; moves `*at` on. -ECANCELED when `cancel_fd` is readable. */
+int sandbox_log_follow(struct sandbox_log *log, uint64_t *at, int cancel_fd, sandbox_log_fn fn, void *cookie, struct err *err);
+
 /* Whether those who are cancelled now are so because the server ends: then nothing is ended with them. */
 bool service_is_ending(struct service *service);
 

@@ -1,8 +1,11 @@
 #include "service/stats.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "service/service_int.h"
 #include "wire/ctl_client.h"
@@ -103,4 +106,76 @@ void stats_add(struct service *service, struct buf *out)
     one(out, "denials_dropped", "Refusals that were too many to be told one by one.", totals.dropped);
     one(out, "supervisors_silent", "Running sandboxes whose supervisor did not answer just now.", totals.silent);
     add_store(service, out);
+}
+
+/* ---- of sandboxes over directories ---- */
+
+static int64_t stats_changed_bytes(const struct sandbox_count counts[SANDBOX_STATE_COUNT])
+{
+    int64_t sum = 0;
+
+    for (int i = 0; i < SANDBOX_STATE_COUNT; i++)
+        sum += i != SANDBOX_STATE_DELETED ? counts[i].size_bytes : 0;
+    return sum;
+}
+
+static double stats_average_ms(uint64_t sum_ns, uint64_t count)
+{
+    return count > 0 ? (double) sum_ns / (double) count / CLOCK_NS_PER_MS : 0;
+}
+
+int stats_metrics(struct service *service, const struct caller *caller, struct stats_metric ret[STATS_METRICS_MAX],
+                  struct err *err)
+{
+    const struct sandbox_totals *t = sandboxes_totals(service);
+    struct sandbox_count counts[SANDBOX_STATE_COUNT];
+    int r = sandboxes_count(service, caller, SANDBOX_BASE_DIRECTORY, counts, err);
+
+    if (r < 0)
+        return r;
+    const struct stats_metric own[] = {
+        { "active", "active_sandboxes", "gauge", "Sandboxes that are active.", (double) counts[SANDBOX_STATE_ACTIVE].count },
+        { "disk_usage_bytes", "total_disk_usage_bytes", "gauge", "Bytes of their changes.",
+          (double) stats_changed_bytes(counts) },
+    };
+    const struct stats_metric all[] = {
+        { "created_total", "sandbox_created_total", "counter", "Sandboxes that were made.", (double) t->created },
+        { "stopped_total", "sandbox_stopped_total", "counter", "Sandboxes that were stopped.", (double) t->stopped },
+        { "approved_total", "sandbox_approved_total", "counter", "Sandboxes that were approved.", (double) t->approved },
+        { "rejected_total", "sandbox_rejected_total", "counter", "Sandboxes that were rejected.", (double) t->rejected },
+        { "deleted_total", "sandbox_deleted_total", "counter", "Sandboxes that were deleted.", (double) t->deleted },
+        { "errors_total", "sandbox_errors_total", "counter", "Sandboxes that failed.", (double) t->errors },
+        { "gc_runs_total", "gc_runs_total", "counter", "Collections.", (double) t->gc_runs },
+        { "gc_sandboxes_deleted_total", "gc_sandboxes_deleted_total", "counter", "Sandboxes that were collected.",
+          (double) t->gc_deleted },
+        { "diff_generations_total", "diff_generations_total", "counter", "Diffs that were made.", (double) t->diffs },
+        { "patch_applications_total", "patch_applications_total", "counter", "Approvals that were applied.",
+          (double) t->patches },
+        { "processes", "process_count", "gauge", "Commands that run in them.", (double) sandboxes_processes(service) },
+        { "create_latency_ms", "create_latency_ms", "gauge", "How long making one took, on average.",
+          stats_average_ms(t->create_ns, t->created) },
+        { "diff_latency_ms", "diff_latency_ms", "gauge", "How long a diff took, on average.",
+          stats_average_ms(t->diff_ns, t->diffs) },
+    };
+    static_assert(ARRAY_LEN(own) + ARRAY_LEN(all) == STATS_METRICS_MAX, "room for all of them");
+    memcpy(ret, own, sizeof(own));
+    if (!caller->is_admin)
+        return ARRAY_LEN(own);
+    memcpy(ret + ARRAY_LEN(own), all, sizeof(all));
+    return STATS_METRICS_MAX;
+}
+
+void stats_metrics_add(const struct stats_metric *metrics, int count, struct buf *out)
+{
+    for (const struct stats_metric *m = metrics; m < metrics + count; m++)
+        buf_addf(out, "# HELP workspace_sandbox_%s %s\n# TYPE workspace_sandbox_%s %s\nworkspace_sandbox_%s %.15g\n", m->name,
+                 m->help, m->name, m->type, m->name, m->value);
+}
+
+void stats_add_metrics(struct service *service, struct buf *out)
+{
+    struct stats_metric metrics[STATS_METRICS_MAX];
+    int count = stats_metrics(service, &caller_system, metrics, &(struct err){ 0 });
+
+    stats_metrics_add(metrics, count < 0 ? 0 : count, out);
 }

@@ -1,4 +1,4 @@
-#include "api/applied.h"
+#include "service/applied_list.h"
 
 #include <errno.h>
 #include <stdlib.h>
