@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "service/row_info.h"
 
-static char *text(const char *s)
+static char *make_answer_text(const char *s)
 {
     return make_text(s, strlen(s));
 }
@@ -17,7 +17,7 @@ Sandbox__V1__PermissionRule *make_rule(const struct rule *rule)
     Sandbox__V1__PermissionRule *message = xnew(Sandbox__V1__PermissionRule);
 
     sandbox__v1__permission_rule__init(message);
-    message->pattern = text(rule->pattern);
+    message->pattern = make_answer_text(rule->pattern);
     /* One that was not given is a glob's, by how it is read. */
     message->type = (Sandbox__V1__PatternType) (rule->type == RULE_UNSPECIFIED ? RULE_GLOB : rule->type);
     message->permission = (Sandbox__V1__Permission) (rule->level + 1);
@@ -51,8 +51,8 @@ static void add_labels(Sandbox__V1__Sandbox *message, const struct label_list *l
         Sandbox__V1__Sandbox__LabelsEntry *entry = xnew(Sandbox__V1__Sandbox__LabelsEntry);
 
         sandbox__v1__sandbox__labels_entry__init(entry);
-        entry->key = text(labels->items[i].key);
-        entry->value = text(labels->items[i].value);
+        entry->key = make_answer_text(labels->items[i].key);
+        entry->value = make_answer_text(labels->items[i].value);
         message->labels[message->n_labels++] = entry;
     }
 }
@@ -120,8 +120,8 @@ Sandbox__V1__Sandbox *make_sandbox_of_row(struct service *service, const struct 
     Sandbox__V1__Sandbox *message = xnew(Sandbox__V1__Sandbox);
 
     sandbox__v1__sandbox__init(message);
-    message->id = text(row->id);
-    message->codebase_id = text(row->codebase_id);
+    message->id = make_answer_text(row->id);
+    message->codebase_id = make_answer_text(row->codebase_id);
     add_rules(message, &row->rules);
     message->status = make_sandbox_status(row->status);
     add_labels(message, &row->labels);
@@ -131,24 +131,24 @@ Sandbox__V1__Sandbox *make_sandbox_of_row(struct service *service, const struct 
     message->expires_at = make_timestamp(row->expires_ns);
     if (protobuf_c_enum_descriptor_get_value(&sandbox__v1__runtime_type__descriptor, row->runtime))
         message->runtime = (Sandbox__V1__RuntimeType) row->runtime;
-    message->image = text(row->image);
+    message->image = make_answer_text(row->image);
     message->resources = make_limits(row);
-    message->status_reason = text(row->reason);
-    message->owner_id = text(row->owner_id);
-    message->network = text(row->network);
+    message->status_reason = make_answer_text(row->reason);
+    message->owner_id = make_answer_text(row->owner_id);
+    message->network = make_answer_text(row->network);
     message->sync_on_completion =
         row->sync_on_completion ? SANDBOX__V1__SYNC_MODE__SYNC_MODE_ON : SANDBOX__V1__SYNC_MODE__SYNC_MODE_OFF;
-    message->name = text(row->name);
-    message->directory = text(row->scope_path);
-    message->project_root = text(row->project_root);
+    message->name = make_answer_text(row->name);
+    message->directory = make_answer_text(row->scope_path);
+    message->project_root = make_answer_text(row->project_root);
     while (row->reserved_paths && row->reserved_paths[message->n_reserved_paths])
         message->n_reserved_paths++;
     message->reserved_paths = make_texts(row->reserved_paths, message->n_reserved_paths);
     message->no_lock = row->no_lock;
     message->decision = (Sandbox__V1__SandboxDecision) (row->decision + 1);
-    message->driver = text(row->driver);
+    message->driver = make_answer_text(row->driver);
     message->version = row->row_version;
-    message->preset = text(row->preset);
+    message->preset = make_answer_text(row->preset);
     message->updated_at = make_timestamp(row->updated_ns);
     message->last_used_at = make_timestamp(row->used_ns);
     message->decided_at = make_timestamp(row->closed_ns);
@@ -157,11 +157,11 @@ Sandbox__V1__Sandbox *make_sandbox_of_row(struct service *service, const struct 
     message->changed_bytes = row->size_bytes;
     message->changed_files = row->file_count;
     message->base_commit = make_string(row->base_commit);
-    message->creator = text(row->creator);
-    message->creator_type = text(row->creator_type);
+    message->creator = make_answer_text(row->creator);
+    message->creator_type = make_answer_text(row->creator_type);
     add_tags(message, row->tags);
-    message->metadata = text(row->metadata);
-    message->behavior = text(row->behavior);
+    message->metadata = make_answer_text(row->metadata);
+    message->behavior = make_answer_text(row->behavior);
     message->profile = make_string(profile);
     message->host_path = make_string(host_path);
     return message;
@@ -178,10 +178,10 @@ Sandbox__V1__Sandbox *make_sandbox(struct service *service, const struct sandbox
         Sandbox__V1__LimitInForce *limit = xnew(Sandbox__V1__LimitInForce);
 
         sandbox__v1__limit_in_force__init(limit);
-        limit->name = text(info->held.items[i].name);
+        limit->name = make_answer_text(info->held.items[i].name);
         limit->value = info->held.items[i].value;
         limit->is_default = info->held.items[i].is_default;
-        limit->not_enforced = text(info->held.items[i].not_enforced);
+        limit->not_enforced = make_answer_text(info->held.items[i].not_enforced);
         message->limits[message->n_limits++] = limit;
     }
     return message;
@@ -192,10 +192,10 @@ Sandbox__V1__Session *make_session(const struct session_info *info)
     Sandbox__V1__Session *message = xnew(Sandbox__V1__Session);
 
     sandbox__v1__session__init(message);
-    message->id = text(info->id);
-    message->sandbox_id = text(info->sandbox_id);
+    message->id = make_answer_text(info->id);
+    message->sandbox_id = make_answer_text(info->sandbox_id);
     message->status = (Sandbox__V1__SessionStatus) info->phase;
-    message->shell = text(info->shell);
+    message->shell = make_answer_text(info->shell);
     message->created_at = make_timestamp(info->created_ns);
     message->closed_at = make_timestamp(info->closed_ns);
     return message;
@@ -206,9 +206,9 @@ Sandbox__V1__Codebase *make_codebase(const struct codebase_entry *entry)
     Sandbox__V1__Codebase *message = xnew(Sandbox__V1__Codebase);
 
     sandbox__v1__codebase__init(message);
-    message->id = text(entry->id);
-    message->name = text(entry->name);
-    message->owner_id = text(entry->owner);
+    message->id = make_answer_text(entry->id);
+    message->name = make_answer_text(entry->name);
+    message->owner_id = make_answer_text(entry->owner);
     message->size = (int64_t) entry->size_bytes;
     message->file_count = entry->file_count > INT32_MAX ? INT32_MAX : (int32_t) entry->file_count;
     message->created_at = make_timestamp(entry->created_ns);
@@ -224,8 +224,8 @@ Sandbox__V1__Version *make_version(const struct version_entry *entry)
     sandbox__v1__version__init(message);
     message->number = (int64_t) entry->number;
     message->created_at = make_timestamp(entry->created_ns);
-    message->author = text(entry->author);
-    message->reason = text(entry->reason);
+    message->author = make_answer_text(entry->author);
+    message->reason = make_answer_text(entry->reason);
     message->files_changed = (int64_t) entry->changes;
     message->conflicts = make_texts(entry->conflicts, entry->conflict_count);
     message->n_conflicts = entry->conflict_count;
@@ -239,11 +239,11 @@ Sandbox__V1__Event *make_event(const struct event_info *info)
     sandbox__v1__event__init(message);
     message->sequence = info->sequence;
     message->time = make_timestamp(info->time_ns);
-    message->type = text(info->type);
-    message->sandbox_id = text(info->sandbox_id);
-    message->codebase_id = text(info->codebase_id);
-    message->owner_id = text(info->owner);
-    message->payload = text(info->payload);
+    message->type = make_answer_text(info->type);
+    message->sandbox_id = make_answer_text(info->sandbox_id);
+    message->codebase_id = make_answer_text(info->codebase_id);
+    message->owner_id = make_answer_text(info->owner);
+    message->payload = make_answer_text(info->payload);
     return message;
 }
 

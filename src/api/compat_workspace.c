@@ -59,7 +59,7 @@ int compat_status_of(enum err_code code)
     }
 }
 
-static const char *hint_of(int status, const char *reason)
+static const char *compat_hint_of(int status, const char *reason)
 {
     if (reason && strcmp(reason, "PROCESS_UNKNOWN") == 0)
         return "GET /api/v1/sandboxes/{id}/processes lists those of a sandbox";
@@ -87,7 +87,7 @@ static const char *hint_of(int status, const char *reason)
     }
 }
 
-static void answer_error(struct ws *ws, int r, struct err *err)
+static void compat_answer_error(struct ws *ws, int r, struct err *err)
 {
     struct web_response *response = &ws->web->response;
 
@@ -111,12 +111,12 @@ static void answer_error(struct ws *ws, int r, struct err *err)
         compat_detail(ws, "reason", json_string(err->reason));
     if (status == 401)
         web_add_header(ws->web, "WWW-Authenticate", "Bearer");
-    web_add_error(&response->body, status, err->text, ws->hint ? ws->hint : hint_of(status, err->reason), is_retryable,
+    web_add_error(&response->body, status, err->text, ws->hint ? ws->hint : compat_hint_of(status, err->reason), is_retryable,
                   ws->details);
 }
 
 /* Some clients repeat the path's id in the body. Another one may be a mistake about which sandbox this is for. */
-static int check_sandbox_id(struct ws *ws, struct err *err)
+static int compat_check_sandbox_id(struct ws *ws, struct err *err)
 {
     const json_t *given = json_object_get(ws->body, "sandboxId");
     char id[SANDBOX_ID_MAX];
@@ -128,7 +128,7 @@ static int check_sandbox_id(struct ws *ws, struct err *err)
     return 0;
 }
 
-static int take_body(struct ws *ws, struct err *err)
+static int compat_read_body(struct ws *ws, struct err *err)
 {
     const struct web *web = ws->web;
     json_error_t wrong;
@@ -148,11 +148,11 @@ static int take_body(struct ws *ws, struct err *err)
     if (!json_is_object(ws->body))
         return err_invalid(err, "the body is no JSON object");
     int r = known_keys_check(ws->body, ws->route->keys, "this request", err);
-    return r < 0 ? r : check_sandbox_id(ws, err);
+    return r < 0 ? r : compat_check_sandbox_id(ws, err);
 }
 
 /* An id or a UUID is taken as it is, whatever it leads to; else it is a name, or the beginning of an id. */
-static int take_id(struct ws *ws, struct err *err)
+static int compat_read_id(struct ws *ws, struct err *err)
 {
     const char *given = web_capture(ws->web, "id");
     int r = 0;
@@ -172,7 +172,7 @@ static int take_id(struct ws *ws, struct err *err)
     return r;
 }
 
-static int admit(struct ws *ws, const struct api *api, struct err *err)
+static int compat_admit(struct ws *ws, const struct api *api, struct err *err)
 {
     struct call *call = ws->web->call;
     int r = ws->route->flags & COMPAT_PUBLIC ? 0 : gate_pass(api, call, err);
@@ -192,16 +192,16 @@ void compat_run(struct web *web, void *cookie)
     const struct api *api = cookie;
     struct ws ws = { .web = web, .api = api, .service = api->service, .route = web->route->detail };
     struct err err = ERR_NONE;
-    int r = admit(&ws, api, &err);
+    int r = compat_admit(&ws, api, &err);
 
     if (r == 0)
-        r = take_id(&ws, &err);
+        r = compat_read_id(&ws, &err);
     if (r == 0)
-        r = take_body(&ws, &err);
+        r = compat_read_body(&ws, &err);
     if (r == 0)
         r = ws.route->fn(&ws, &err);
     if (r < 0)
-        answer_error(&ws, r, &err);
+        compat_answer_error(&ws, r, &err);
     free(ws.hint);
     json_decref(ws.body);
     json_decref(ws.details);
@@ -210,7 +210,7 @@ void compat_run(struct web *web, void *cookie)
 /* ---- parts of requests ---- */
 
 /* NULL: not there. */
-static const json_t *get(const json_t *object, const char *key)
+static const json_t *compat_find_value(const json_t *object, const char *key)
 {
     const json_t *value = object ? json_object_get(object, key) : NULL;
 
@@ -219,7 +219,7 @@ static const json_t *get(const json_t *object, const char *key)
 
 int compat_get_text(const json_t *object, const char *key, size_t max, const char **ret, struct err *err)
 {
-    const json_t *value = get(object, key);
+    const json_t *value = compat_find_value(object, key);
 
     if (!value)
         return 0;
@@ -233,7 +233,7 @@ int compat_get_text(const json_t *object, const char *key, size_t max, const cha
 
 int compat_get_bool(const json_t *object, const char *key, bool *ret, struct err *err)
 {
-    const json_t *value = get(object, key);
+    const json_t *value = compat_find_value(object, key);
 
     if (!value)
         return 0;
@@ -245,7 +245,7 @@ int compat_get_bool(const json_t *object, const char *key, bool *ret, struct err
 
 int compat_get_int(const json_t *object, const char *key, int64_t least, int64_t most, int64_t *ret, struct err *err)
 {
-    const json_t *value = get(object, key);
+    const json_t *value = compat_find_value(object, key);
 
     if (!value)
         return 0;
@@ -257,7 +257,7 @@ int compat_get_int(const json_t *object, const char *key, int64_t least, int64_t
     return 0;
 }
 
-static int parse_duration(const char *name, const char *text, int64_t *ret_ns, struct err *err)
+static int compat_parse_duration(const char *name, const char *text, int64_t *ret_ns, struct err *err)
 {
     int r = clock_parse_duration(text, ret_ns, err);
 
@@ -266,12 +266,12 @@ static int parse_duration(const char *name, const char *text, int64_t *ret_ns, s
 
 int compat_get_duration(const json_t *object, const char *key, int64_t *ret_ns, struct err *err)
 {
-    const json_t *value = get(object, key);
+    const json_t *value = compat_find_value(object, key);
 
     const char *text = json_string_value(value);
 
     if (text)
-        return parse_duration(key, text, ret_ns, err);
+        return compat_parse_duration(key, text, ret_ns, err);
     if (value && !json_is_integer(value))
         return err_invalid(err, "%s must be a number of nanoseconds or a text such as \"24h\"", key);
     if (value && json_integer_value(value) < 0)
@@ -283,7 +283,7 @@ int compat_get_duration(const json_t *object, const char *key, int64_t *ret_ns, 
 
 int compat_get_object(const json_t *object, const char *key, const json_t **ret, struct err *err)
 {
-    const json_t *value = get(object, key);
+    const json_t *value = compat_find_value(object, key);
 
     if (value && !json_is_object(value))
         return err_invalid(err, "%s must be an object", key);
@@ -294,7 +294,7 @@ int compat_get_object(const json_t *object, const char *key, const json_t **ret,
 
 int compat_get_array(const json_t *object, const char *key, size_t max, const json_t **ret, struct err *err)
 {
-    const json_t *value = get(object, key);
+    const json_t *value = compat_find_value(object, key);
 
     if (value && !json_is_array(value))
         return err_invalid(err, "%s must be a list", key);
@@ -366,7 +366,7 @@ int compat_get_fields(const json_t *object, const struct compat_field *fields, s
 
 /* ---- the query ---- */
 
-static int parse_int(const char *name, const char *text, int64_t least, int64_t most, int64_t *ret, struct err *err)
+static int compat_parse_int(const char *name, const char *text, int64_t least, int64_t most, int64_t *ret, struct err *err)
 {
     size_t len = strlen(text);
     int64_t value;
@@ -388,7 +388,7 @@ int compat_query_int(const struct ws *ws, const char *name, int64_t least, int64
 {
     const char *text = web_query(ws->web, name);
 
-    return text && *text ? parse_int(name, text, least, most, ret, err) : 0;
+    return text && *text ? compat_parse_int(name, text, least, most, ret, err) : 0;
 }
 
 int compat_query_bool(const struct ws *ws, const char *name, bool *ret, struct err *err)
@@ -410,7 +410,7 @@ int compat_query_duration(const struct ws *ws, const char *name, int64_t *ret_ns
 {
     const char *text = web_query(ws->web, name);
 
-    return text && *text ? parse_duration(name, text, ret_ns, err) : 0;
+    return text && *text ? compat_parse_duration(name, text, ret_ns, err) : 0;
 }
 
 int compat_query_fields(const struct ws *ws, const struct compat_field *fields, struct err *err)
@@ -438,7 +438,7 @@ int compat_get_version(const struct ws *ws, int64_t *ret, struct err *err)
         bool is_quoted = len >= 2 && match[0] == '"' && match[len - 1] == '"';
         autofree char *number = is_quoted ? xdupn(match + 1, len - 2) : xdup(match);
 
-        return parse_int("If-Match", number, 1, INT64_MAX, ret, err);
+        return compat_parse_int("If-Match", number, 1, INT64_MAX, ret, err);
     }
     r = compat_get_int(ws->body, "version", 1, INT64_MAX, ret, err);
     return r < 0 ? r : compat_query_int(ws, "version", 1, INT64_MAX, ret, err);

@@ -7,7 +7,7 @@
 #include "api/compat_workspace.h"
 #include "service/sandbox_care.h"
 
-static json_t *info(const char *driver, const struct driver_trial *trial, const char *reason)
+static json_t *make_driver_info(const char *driver, const struct driver_trial *trial, const char *reason)
 {
     /* The capitalised keys are those that older clients read. */
     return json_pack("{s:s, s:s, s:s, s:b, s:s, s:s, s:s, s:b, s:s, s:s}", "Type", driver, "Version", AGENTFENSE_VERSION,
@@ -25,14 +25,14 @@ int compat_driver_info(struct ws *ws, struct err *err)
 
     (void) err;
     sandbox_driver_try(ws->service, driver, &trial);
-    answer = json_pack("{s:o, s:b}", "driver", info(driver, &trial, reason), "available", trial.works);
+    answer = json_pack("{s:o, s:b}", "driver", make_driver_info(driver, &trial, reason), "available", trial.works);
     if (!trial.works)
         json_object_set_new(answer, "error",
                             json_sprintf("this host lacks what it needs: %s; see driver/options", trial.reason));
     return compat_answer(ws, 200, answer);
 }
 
-static json_t *requirement(const char *name, bool is_met, const char *fix)
+static json_t *make_driver_requirement(const char *name, bool is_met, const char *fix)
 {
     json_t *one = json_pack("{s:s, s:b}", "name", name, "met", is_met);
 
@@ -41,20 +41,21 @@ static json_t *requirement(const char *name, bool is_met, const char *fix)
     return one;
 }
 
-static json_t *option(struct ws *ws, const char *driver)
+static json_t *make_driver_option(struct ws *ws, const char *driver)
 {
     struct driver_trial trial;
     bool works, is_fence = strcmp(driver, SANDBOX_DRIVER) == 0;
 
     sandbox_driver_try(ws->service, driver, &trial);
     works = trial.works;
-    json_t *needs = json_pack("[o]", requirement("bubblewrap", sandbox_driver_has_bwrap(), "install the package bubblewrap"));
+    json_t *needs =
+        json_pack("[o]", make_driver_requirement("bubblewrap", sandbox_driver_has_bwrap(), "install the package bubblewrap"));
 
     if (is_fence)
-        json_array_insert_new(needs, 0,
-                              requirement("/dev/fuse", works, "load the module fuse, and let the server open /dev/fuse"));
+        json_array_insert_new(
+            needs, 0, make_driver_requirement("/dev/fuse", works, "load the module fuse, and let the server open /dev/fuse"));
     else if (strcmp(driver, "overlayfs") == 0)
-        json_array_insert_new(needs, 0, requirement("overlayfs", works, "load the module overlay"));
+        json_array_insert_new(needs, 0, make_driver_requirement("overlayfs", works, "load the module overlay"));
     return json_pack("{s:s, s:s, s:s, s:b, s:{s:b, s:b, s:b, s:b, s:b}, s:o, s:b, s:b, s:s}", "id", driver, "name",
                      is_fence ? "Fence" : driver, "description", sandbox_driver_describe(driver), "directAccess", 0,
                      "capabilities", "filesystemIsolation", 1, "processIsolation", 1, "networkIsolation", 1, "directAccess", 0,
@@ -70,7 +71,7 @@ int compat_driver_options(struct ws *ws, struct err *err)
 
     uname(&host);
     for (const char *const *at = driver_trial_names; *at; at++)
-        json_array_append_new(options, option(ws, *at));
+        json_array_append_new(options, make_driver_option(ws, *at));
     return compat_answer(ws, 200,
                          json_pack("{s:s, s:s, s:s, s:b, s:o}", "os", "linux", "kernel", host.release, "currentDriver",
                                    sandbox_driver_choose(ws->service, "", NULL), "inUserNamespace", geteuid() != 0, "options",

@@ -34,7 +34,7 @@ int compat_command_read_limits(const json_t *object, struct execution_limits *re
 }
 
 /* Longer ones than other texts: a script is an argument. */
-static int read_args(const json_t *object, struct compat_command *ret, struct err *err)
+static int command_read_args(const json_t *object, struct compat_command *ret, struct err *err)
 {
     const json_t *list = NULL;
     int r = compat_get_array(object, "args", ARGUMENTS_MAX, &list, err);
@@ -52,7 +52,7 @@ static int read_args(const json_t *object, struct compat_command *ret, struct er
     return 0;
 }
 
-static int read_env(const json_t *object, struct compat_command *ret, struct err *err)
+static int command_read_env(const json_t *object, struct compat_command *ret, struct err *err)
 {
     const json_t *env = NULL;
     const char *key;
@@ -66,7 +66,7 @@ static int read_env(const json_t *object, struct compat_command *ret, struct err
 }
 
 /* "stdin" as text, or base64 with "stdinEncoding". */
-static int read_input(const json_t *object, struct compat_command *ret, struct err *err)
+static int command_read_input(const json_t *object, struct compat_command *ret, struct err *err)
 {
     const char *text = NULL, *encoding = "utf8";
     struct base64_decode_ctx decoder;
@@ -91,7 +91,7 @@ static int read_input(const json_t *object, struct compat_command *ret, struct e
     return 0;
 }
 
-static int read_network(const json_t *object, struct compat_command *ret, struct err *err)
+static int command_read_network(const json_t *object, struct compat_command *ret, struct err *err)
 {
     bool wanted = false;
     int r = compat_get_bool(object, "allowNetwork", &wanted, err);
@@ -111,20 +111,20 @@ int compat_command_read(const json_t *object, struct compat_command *ret, struct
                                         .command = "", .working_dir = "", .profile = "", .label = "", .session_id = "" } };
     r = compat_get_text(object, "command", ARGUMENT_MAX, &command->command, err);
     if (r == 0)
-        r = read_args(object, ret, err);
+        r = command_read_args(object, ret, err);
     if (r == 0)
         r = compat_read(object, err, { "workingDir", .text = &command->working_dir },
                         { "isolationLevel", .text = &command->profile },
                         { "sessionId", .text = &command->session_id, .text_max = 256 },
                         { "name", .text = &command->label, .text_max = 256 });
     if (r == 0)
-        r = read_network(object, ret, err);
+        r = command_read_network(object, ret, err);
     if (r == 0)
         r = compat_command_read_limits(object, &command->limits, err);
     if (r == 0)
-        r = read_env(object, ret, err);
+        r = command_read_env(object, ret, err);
     if (r == 0)
-        r = read_input(object, ret, err);
+        r = command_read_input(object, ret, err);
     if (r == 0 && !*command->command)
         r = err_invalid(err, "'command' is required");
     command->args = ret->args;
@@ -138,7 +138,7 @@ struct collected {
     struct buf streams[2];
 };
 
-static int collect(enum ctl_stream stream, const void *bytes, size_t len, void *cookie)
+static int exec_collect_output(enum ctl_stream stream, const void *bytes, size_t len, void *cookie)
 {
     struct collected *collected = cookie;
 
@@ -146,17 +146,17 @@ static int collect(enum ctl_stream stream, const void *bytes, size_t len, void *
     return 0;
 }
 
-static void set_output(json_t *answer, const char *key, const struct buf *bytes)
+static void exec_set_output(json_t *answer, const char *key, const struct buf *bytes)
 {
     json_object_set_new(answer, key, compat_text(bytes->data ? bytes->data : "", bytes->len));
 }
 
-static json_t *make_answer(const struct collected *collected, const struct sandbox_exec_result *result)
+static json_t *make_exec_answer(const struct collected *collected, const struct sandbox_exec_result *result)
 {
     json_t *answer = json_pack("{s:i, s:I}", "exitCode", result->exit_code, "durationNs", (json_int_t) result->duration_ns);
 
-    set_output(answer, "stdout", &collected->streams[0]);
-    set_output(answer, "stderr", &collected->streams[1]);
+    exec_set_output(answer, "stdout", &collected->streams[0]);
+    exec_set_output(answer, "stderr", &collected->streams[1]);
     if (result->pid)
         json_object_set_new(answer, "pid", json_integer(result->pid));
     if (result->timed_out)
@@ -180,9 +180,9 @@ int compat_exec(struct ws *ws, struct err *err)
     int r = compat_command_read(ws->body, &command, err);
 
     if (r == 0)
-        r = sandbox_exec(ws->service, &ws->caller, ws->id, &command.command, collect, &collected, &result, err);
+        r = sandbox_exec(ws->service, &ws->caller, ws->id, &command.command, exec_collect_output, &collected, &result, err);
     if (r == 0)
-        r = compat_answer(ws, 200, make_answer(&collected, &result));
+        r = compat_answer(ws, 200, make_exec_answer(&collected, &result));
     buf_done(&collected.streams[0]);
     buf_done(&collected.streams[1]);
     return r;

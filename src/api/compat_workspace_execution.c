@@ -9,7 +9,7 @@
 
 /* ---- profiles ---- */
 
-static json_t *make_pairs(const struct pair_list *pairs)
+static json_t *make_profile_pairs(const struct pair_list *pairs)
 {
     json_t *object = json_object();
 
@@ -22,9 +22,9 @@ static json_t *make_profile(const struct profile *profile)
 {
     return json_pack("{s:s, s:s, s:s, s:b, s:s, s:o, s:o, s:o, s:s}", "id", profile->id, "name", profile->name, "description",
                      profile->description, "builtin", profile->is_builtin, "networkAccess",
-                     profile_network_name(profile->network), "readOnlyBinds", make_pairs(&profile->read_only), "readWriteBinds",
-                     make_pairs(&profile->read_write), "environment", make_pairs(&profile->environment), "hostname",
-                     profile->hostname);
+                     profile_network_name(profile->network), "readOnlyBinds", make_profile_pairs(&profile->read_only),
+                     "readWriteBinds", make_profile_pairs(&profile->read_write), "environment",
+                     make_profile_pairs(&profile->environment), "hostname", profile->hostname);
 }
 
 int compat_profile_list(struct ws *ws, struct err *err)
@@ -50,7 +50,7 @@ int compat_profile_get(struct ws *ws, struct err *err)
     return r < 0 ? r : compat_answer(ws, 200, make_profile(&profile));
 }
 
-static int read_pairs(const json_t *body, const char *key, struct pair_list *ret, struct err *err)
+static int profile_read_pairs(const json_t *body, const char *key, struct pair_list *ret, struct err *err)
 {
     const json_t *pairs = NULL;
     const char *name;
@@ -63,7 +63,7 @@ static int read_pairs(const json_t *body, const char *key, struct pair_list *ret
     return 0;
 }
 
-static int read_text(const json_t *body, const char *key, char **ret, struct err *err)
+static int profile_read_text(const json_t *body, const char *key, char **ret, struct err *err)
 {
     const char *text = "";
     int r = compat_get_text(body, key, 0, &text, err);
@@ -72,34 +72,34 @@ static int read_text(const json_t *body, const char *key, char **ret, struct err
     return r;
 }
 
-static int read_profile(const struct ws *ws, struct profile *ret, struct err *err)
+static int profile_read(const struct ws *ws, struct profile *ret, struct err *err)
 {
     const char *network = "";
     int r;
 
     ret->id = xdup(web_capture(ws->web, "profile"));
-    r = read_text(ws->body, "name", &ret->name, err);
+    r = profile_read_text(ws->body, "name", &ret->name, err);
     if (r == 0)
-        r = read_text(ws->body, "description", &ret->description, err);
+        r = profile_read_text(ws->body, "description", &ret->description, err);
     if (r == 0)
-        r = read_text(ws->body, "hostname", &ret->hostname, err);
+        r = profile_read_text(ws->body, "hostname", &ret->hostname, err);
     if (r == 0)
         r = compat_get_text(ws->body, "networkAccess", 0, &network, err);
     if (r == 0)
         r = profile_network_parse(network, &ret->network, err);
     if (r == 0)
-        r = read_pairs(ws->body, "readOnlyBinds", &ret->read_only, err);
+        r = profile_read_pairs(ws->body, "readOnlyBinds", &ret->read_only, err);
     if (r == 0)
-        r = read_pairs(ws->body, "readWriteBinds", &ret->read_write, err);
+        r = profile_read_pairs(ws->body, "readWriteBinds", &ret->read_write, err);
     if (r == 0)
-        r = read_pairs(ws->body, "environment", &ret->environment, err);
+        r = profile_read_pairs(ws->body, "environment", &ret->environment, err);
     return r;
 }
 
 int compat_profile_put(struct ws *ws, struct err *err)
 {
     autodone(profile) struct profile profile = { 0 };
-    int r = read_profile(ws, &profile, err);
+    int r = profile_read(ws, &profile, err);
 
     if (r == 0)
         r = profiles_put(ws->service, &ws->caller, &profile, err);
@@ -115,17 +115,17 @@ int compat_profile_delete(struct ws *ws, struct err *err)
 
 /* ---- limits ---- */
 
-static json_t *make_limits(const struct execution_limits *limits)
+static json_t *make_execution_limits(const struct execution_limits *limits)
 {
     return json_pack("{s:I, s:I, s:I, s:I, s:I}", "memoryLimitMB", (json_int_t) limits->memory_mb, "cpuTimeSec",
                      (json_int_t) limits->cpu_sec, "maxProcesses", (json_int_t) limits->processes, "maxOpenFiles",
                      (json_int_t) limits->open_files, "timeoutSec", (json_int_t) limits->timeout_sec);
 }
 
-static json_t *make_config(const struct execution_config *config)
+static json_t *make_execution_config(const struct execution_config *config)
 {
-    return json_pack("{s:o, s:o, s:s}", "defaultResourceLimits", make_limits(&config->defaults), "maxResourceLimits",
-                     make_limits(&config->maxima), "defaultIsolationProfile", config->default_profile);
+    return json_pack("{s:o, s:o, s:s}", "defaultResourceLimits", make_execution_limits(&config->defaults), "maxResourceLimits",
+                     make_execution_limits(&config->maxima), "defaultIsolationProfile", config->default_profile);
 }
 
 int compat_execution_get(struct ws *ws, struct err *err)
@@ -133,10 +133,10 @@ int compat_execution_get(struct ws *ws, struct err *err)
     autodone(execution_config) struct execution_config config = { 0 };
     int r = execution_config_get(ws->service, &config, err);
 
-    return r < 0 ? r : compat_answer(ws, 200, make_config(&config));
+    return r < 0 ? r : compat_answer(ws, 200, make_execution_config(&config));
 }
 
-static int read_limits(const json_t *body, const char *key, struct execution_limits *ret, struct err *err)
+static int execution_read_limits(const json_t *body, const char *key, struct execution_limits *ret, struct err *err)
 {
     static const char *const keys[] = { "memoryLimitMB", "cpuTimeSec", "maxProcesses", "maxOpenFiles", "timeoutSec", NULL };
     const json_t *limits = NULL;
@@ -151,14 +151,14 @@ int compat_execution_put(struct ws *ws, struct err *err)
 {
     autodone(execution_config) struct execution_config config = { 0 };
     const char *profile = PROFILE_DEFAULT;
-    int r = read_limits(ws->body, "defaultResourceLimits", &config.defaults, err);
+    int r = execution_read_limits(ws->body, "defaultResourceLimits", &config.defaults, err);
 
     if (r == 0)
-        r = read_limits(ws->body, "maxResourceLimits", &config.maxima, err);
+        r = execution_read_limits(ws->body, "maxResourceLimits", &config.maxima, err);
     if (r == 0)
         r = compat_get_text(ws->body, "defaultIsolationProfile", 0, &profile, err);
     config.default_profile = xdup(profile);
     if (r == 0)
         r = execution_config_put(ws->service, &ws->caller, &config, err);
-    return r < 0 ? r : compat_answer(ws, 200, make_config(&config));
+    return r < 0 ? r : compat_answer(ws, 200, make_execution_config(&config));
 }

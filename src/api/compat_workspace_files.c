@@ -15,21 +15,21 @@
 #define BINARY_BYTES 8000
 #define ETAG_MAX 64
 
-static const char *path_of(const struct ws *ws, const char *usual)
+static const char *file_query_path(const struct ws *ws, const char *usual)
 {
     const char *path = web_query(ws->web, "path");
 
     return path && *path ? path : usual;
 }
 
-static int need_path(const struct ws *ws, const char **ret, struct err *err)
+static int file_need_path(const struct ws *ws, const char **ret, struct err *err)
 {
-    *ret = path_of(ws, NULL);
+    *ret = file_query_path(ws, NULL);
     return *ret ? 0 : err_invalid(err, "'path' is required");
 }
 
 /* As they are told: from the workspace, with a slash. */
-static json_t *shown_path(const char *path)
+static json_t *make_file_path(const char *path)
 {
     autodone(buf) struct buf clean = BUF_EMPTY;
 
@@ -39,7 +39,7 @@ static json_t *shown_path(const char *path)
 }
 
 /* "-rw-r--r--" */
-static void format_mode(const struct sandbox_file *file, char out[11])
+static void file_format_mode(const struct sandbox_file *file, char out[11])
 {
     static const char kinds[] = "?-dl?", letters[] = "rwxrwxrwx";
 
@@ -49,21 +49,21 @@ static void format_mode(const struct sandbox_file *file, char out[11])
     out[10] = '\0';
 }
 
-static void format_etag(const struct sandbox_file *file, char out[ETAG_MAX])
+static void file_format_etag(const struct sandbox_file *file, char out[ETAG_MAX])
 {
     snprintf(out, ETAG_MAX, "\"%llx-%llx\"", (unsigned long long) file->mtime_ns, (unsigned long long) file->size_bytes);
 }
 
-static json_t *make_entry(const char *dir, const struct sandbox_file *file)
+static json_t *make_file_entry(const char *dir, const struct sandbox_file *file)
 {
     static const char *const kinds[] = { "other", "file", "directory", "symlink", "other" };
     autofree char *path = xprintf("%s/%s", dir, file->name);
     char mode[11];
 
-    format_mode(file, mode);
+    file_format_mode(file, mode);
     json_t *entry =
         json_pack("{s:o, s:o, s:b, s:I, s:s, s:s}", "name", compat_text(file->name, strlen(file->name)), "path",
-                  shown_path(path), "isDir", file->kind == SANDBOX_FILE_DIRECTORY, "size", (json_int_t) file->size_bytes,
+                  make_file_path(path), "isDir", file->kind == SANDBOX_FILE_DIRECTORY, "size", (json_int_t) file->size_bytes,
                   "mode", mode, "type", kinds[file->kind <= SANDBOX_FILE_OTHER ? file->kind : 0]);
     compat_set_time(entry, "modTime", file->mtime_ns);
     return entry;
@@ -72,16 +72,17 @@ static json_t *make_entry(const char *dir, const struct sandbox_file *file)
 int compat_file_list(struct ws *ws, struct err *err)
 {
     autodone(sandbox_file_list) struct sandbox_file_list list = { 0 };
-    const char *path = path_of(ws, "/");
+    const char *path = file_query_path(ws, "/");
     int r = sandbox_file_list(ws->service, &ws->caller, ws->id, path, &list, err);
 
     if (r < 0)
         return r;
     json_t *entries = json_array();
     for (size_t i = 0; i < list.count; i++)
-        json_array_append_new(entries, make_entry(path, &list.items[i]));
+        json_array_append_new(entries, make_file_entry(path, &list.items[i]));
     return compat_answer(
-        ws, 200, json_pack("{s:o, s:o, s:I}", "path", shown_path(path), "entries", entries, "total", (json_int_t) list.count));
+        ws, 200,
+        json_pack("{s:o, s:o, s:I}", "path", make_file_path(path), "entries", entries, "total", (json_int_t) list.count));
 }
 
 /* ---- reading ---- */
@@ -93,7 +94,7 @@ struct reading {
     struct err *err;
 };
 
-static int check_regular(const struct sandbox_file *file, struct err *err)
+static int file_check_regular(const struct sandbox_file *file, struct err *err)
 {
     static const char *const what[] = { "something", "a file", "a directory", "a symlink", "no regular file" };
 
@@ -102,10 +103,10 @@ static int check_regular(const struct sandbox_file *file, struct err *err)
     return err_invalid(err, "it is %s", what[file->kind <= SANDBOX_FILE_OTHER ? file->kind : 0]);
 }
 
-static int begin_whole(const struct sandbox_file *file, void *cookie)
+static int file_begin_read(const struct sandbox_file *file, void *cookie)
 {
     struct reading *reading = cookie;
-    int r = check_regular(file, reading->err);
+    int r = file_check_regular(file, reading->err);
 
     reading->file = *file;
     if (r == 0 && file->size_bytes > CONTENT_MAX)
@@ -113,7 +114,7 @@ static int begin_whole(const struct sandbox_file *file, void *cookie)
     return r;
 }
 
-static int keep(const void *bytes, size_t len, void *cookie)
+static int file_keep_bytes(const void *bytes, size_t len, void *cookie)
 {
     struct reading *reading = cookie;
 
@@ -121,7 +122,7 @@ static int keep(const void *bytes, size_t len, void *cookie)
     return reading->content.len > CONTENT_MAX ? err_invalid(reading->err, "the file grew while it was read") : 0;
 }
 
-static json_t *as_base64(const struct buf *content)
+static json_t *file_encode_base64(const struct buf *content)
 {
     size_t len = BASE64_ENCODE_RAW_LENGTH(content->len);
     autofree char *text = xalloc(len + 1);
@@ -131,15 +132,16 @@ static json_t *as_base64(const struct buf *content)
 }
 
 /* What is no UTF-8 goes as base64 as well: text would not give it back as it was. */
-static json_t *make_content(const char *path, const struct buf *content)
+static json_t *make_file_content(const char *path, const struct buf *content)
 {
     const char *bytes = content->data ? content->data : "";
     bool is_binary = memchr(bytes, '\0', content->len < BINARY_BYTES ? content->len : BINARY_BYTES) != NULL;
     json_t *text = is_binary || memchr(bytes, '\0', content->len) ? NULL : json_stringn(bytes, content->len);
     const char *encoding = text ? "utf8" : "base64";
 
-    return json_pack("{s:o, s:o, s:s, s:I, s:b}", "path", shown_path(path), "content", text ? text : as_base64(content),
-                     "encoding", encoding, "size", (json_int_t) content->len, "isBinary", is_binary);
+    return json_pack("{s:o, s:o, s:s, s:I, s:b}", "path", make_file_path(path), "content",
+                     text ? text : file_encode_base64(content), "encoding", encoding, "size", (json_int_t) content->len,
+                     "isBinary", is_binary);
 }
 
 int compat_file_read(struct ws *ws, struct err *err)
@@ -147,21 +149,21 @@ int compat_file_read(struct ws *ws, struct err *err)
     struct reading reading = { .ws = ws, .err = err };
     const char *path;
     char etag[ETAG_MAX];
-    int r = need_path(ws, &path, err);
+    int r = file_need_path(ws, &path, err);
 
     if (r == 0)
-        r = sandbox_file_read(ws->service, &ws->caller, ws->id, path, begin_whole, keep, &reading, err);
+        r = sandbox_file_read(ws->service, &ws->caller, ws->id, path, file_begin_read, file_keep_bytes, &reading, err);
     if (r == 0) {
-        format_etag(&reading.file, etag);
+        file_format_etag(&reading.file, etag);
         web_add_header(ws->web, "ETag", etag);
-        r = compat_answer(ws, 200, make_content(path, &reading.content));
+        r = compat_answer(ws, 200, make_file_content(path, &reading.content));
     }
     buf_done(&reading.content);
     return r;
 }
 
 /* A name for a header: what could end it is left out, the rest a browser finds in filename*. */
-static void add_disposition(struct ws *ws, const char *path)
+static void file_add_disposition(struct ws *ws, const char *path)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     autodone(buf) struct buf value = BUF_EMPTY;
@@ -181,23 +183,23 @@ static void add_disposition(struct ws *ws, const char *path)
     web_add_header(ws->web, "Content-Disposition", value.data);
 }
 
-static int begin_download(const struct sandbox_file *file, void *cookie)
+static int file_begin_download(const struct sandbox_file *file, void *cookie)
 {
     struct reading *reading = cookie;
     char etag[ETAG_MAX];
-    int r = check_regular(file, reading->err);
+    int r = file_check_regular(file, reading->err);
 
     if (r < 0)
         return r;
-    format_etag(file, etag);
+    file_format_etag(file, etag);
     web_add_header(reading->ws->web, "ETag", etag);
-    add_disposition(reading->ws, path_of(reading->ws, ""));
+    file_add_disposition(reading->ws, file_query_path(reading->ws, ""));
     reading->ws->web->response.content_type = "application/octet-stream";
     reading->ws->web->response.size_bytes = (int64_t) file->size_bytes;
     return web_begin(reading->ws->web);
 }
 
-static int send_on(const void *bytes, size_t len, void *cookie)
+static int file_send_bytes(const void *bytes, size_t len, void *cookie)
 {
     return web_write(((struct reading *) cookie)->ws->web, bytes, len);
 }
@@ -206,15 +208,17 @@ int compat_file_download(struct ws *ws, struct err *err)
 {
     struct reading reading = { .ws = ws, .err = err };
     const char *path;
-    int r = need_path(ws, &path, err);
+    int r = file_need_path(ws, &path, err);
 
-    return r < 0 ? r : sandbox_file_read(ws->service, &ws->caller, ws->id, path, begin_download, send_on, &reading, err);
+    return r < 0
+               ? r
+               : sandbox_file_read(ws->service, &ws->caller, ws->id, path, file_begin_download, file_send_bytes, &reading, err);
 }
 
 /* ---- writing ---- */
 
 /* If-Match: the file is as the client has seen it. It may change between the look and the write; then the write wins. */
-static int check_match(struct ws *ws, const char *path, struct err *err)
+static int file_check_match(struct ws *ws, const char *path, struct err *err)
 {
     const char *wanted = web_header(ws->web, "if-match");
     autodone(sandbox_file) struct sandbox_file file = { 0 };
@@ -227,7 +231,7 @@ static int check_match(struct ws *ws, const char *path, struct err *err)
     if (r < 0 && err->code != ERR_NOT_FOUND)
         return r;
     if (r == 0)
-        format_etag(&file, etag);
+        file_format_etag(&file, etag);
     if (r == 0 && (strcmp(wanted, "*") == 0 || strcmp(wanted, etag) == 0))
         return 0;
     ws->status = 412;
@@ -235,7 +239,7 @@ static int check_match(struct ws *ws, const char *path, struct err *err)
     return err_set(err, ERR_FAILED_PRECONDITION, -ESTALE, "the file is not as If-Match says");
 }
 
-static int decode(const char *text, const char *encoding, struct buf *out, struct err *err)
+static int file_decode(const char *text, const char *encoding, struct buf *out, struct err *err)
 {
     size_t len = strlen(text), decoded = 0;
     struct base64_decode_ctx decoder;
@@ -260,7 +264,7 @@ int compat_file_write(struct ws *ws, struct err *err)
     const char *path, *text = NULL, *encoding = "utf8";
     int64_t mode = 0644;
     bool is_new = false;
-    int r = need_path(ws, &path, err);
+    int r = file_need_path(ws, &path, err);
 
     if (r == 0)
         r = compat_get_text(ws->body, "content", CONTENT_MAX / 3 * 4 + 4, &text, err);
@@ -270,11 +274,11 @@ int compat_file_write(struct ws *ws, struct err *err)
         return err_invalid(err, "'content' is required");
     r = compat_read(ws->body, err, { "encoding", .text = &encoding }, { "mode", .number = &mode, .least = 0, .most = 0777 });
     if (r == 0)
-        r = decode(text, encoding, &content, err);
+        r = file_decode(text, encoding, &content, err);
     if (r == 0 && content.len > CONTENT_MAX)
         r = err_invalid(err, "'content' has more than %zu bytes", CONTENT_MAX);
     if (r == 0)
-        r = check_match(ws, path, err);
+        r = file_check_match(ws, path, err);
     if (r == 0)
         r = sandbox_file_write(ws->service, &ws->caller, ws->id, path, (uint32_t) mode, content.data, content.len, &is_new,
                                err);
@@ -282,19 +286,19 @@ int compat_file_write(struct ws *ws, struct err *err)
         return r;
     return compat_answer(
         ws, is_new ? 201 : 200,
-        json_pack("{s:o, s:I, s:b}", "path", shown_path(path), "size", (json_int_t) content.len, "created", is_new));
+        json_pack("{s:o, s:I, s:b}", "path", make_file_path(path), "size", (json_int_t) content.len, "created", is_new));
 }
 
 int compat_file_delete(struct ws *ws, struct err *err)
 {
     bool recursive = false, was_there = true;
     const char *path;
-    int r = need_path(ws, &path, err);
+    int r = file_need_path(ws, &path, err);
 
     if (r == 0)
         r = compat_query_bool(ws, "recursive", &recursive, err);
     if (r == 0)
-        r = check_match(ws, path, err);
+        r = file_check_match(ws, path, err);
     if (r < 0)
         return r;
     r = sandbox_file_remove(ws->service, &ws->caller, ws->id, path, recursive, err);
@@ -305,7 +309,7 @@ int compat_file_delete(struct ws *ws, struct err *err)
     }
     if (r < 0)
         return r;
-    return compat_answer(ws, 200, json_pack("{s:o, s:b}", "path", shown_path(path), "deleted", was_there));
+    return compat_answer(ws, 200, json_pack("{s:o, s:b}", "path", make_file_path(path), "deleted", was_there));
 }
 
 int compat_file_mkdir(struct ws *ws, struct err *err)
@@ -318,5 +322,5 @@ int compat_file_mkdir(struct ws *ws, struct err *err)
     if (!path || !*path)
         return err_invalid(err, "'path' is required");
     r = sandbox_file_mkdir(ws->service, &ws->caller, ws->id, path, err);
-    return r < 0 ? r : compat_answer(ws, 201, json_pack("{s:o, s:b}", "path", shown_path(path), "created", true));
+    return r < 0 ? r : compat_answer(ws, 201, json_pack("{s:o, s:b}", "path", make_file_path(path), "created", true));
 }

@@ -7,7 +7,7 @@
 #include "service/known_keys.h"
 #include "service/sandbox_care.h"
 
-static int take_statuses(const json_t *policy, unsigned *ret, struct err *err)
+static int gc_read_statuses(const json_t *policy, unsigned *ret, struct err *err)
 {
     autofree const char **names = NULL;
     size_t count = 0;
@@ -24,7 +24,7 @@ static int take_statuses(const json_t *policy, unsigned *ret, struct err *err)
 }
 
 /* A policy that is given holds for all: what it does not name is no criterion. */
-static int take_policy(const json_t *policy, struct sandbox_gc *gc, struct err *err)
+static int gc_read_policy(const json_t *policy, struct sandbox_gc *gc, struct err *err)
 {
     static const char *const keys[] = { "maxAge",        "idleTimeout", "maxTotalSizeBytes", "includeTerminal",
                                         "terminalDelay", "statuses",    "trashDelay",        NULL };
@@ -40,11 +40,11 @@ static int take_policy(const json_t *policy, struct sandbox_gc *gc, struct err *
                         { "includeTerminal", .flag = &gc->with_terminal });
     gc->terminal_delay_ns = terminal < 0 && gc->with_terminal ? 0 : terminal;
     gc->with_terminal |= terminal >= 0;
-    return r < 0 ? r : take_statuses(policy, &gc->states, err);
+    return r < 0 ? r : gc_read_statuses(policy, &gc->states, err);
 }
 
 /* `olderThan` and its like beside the policy are short for one that says only that. */
-static int take_short(struct ws *ws, struct sandbox_gc *gc, struct err *err)
+static int gc_read_short_policy(struct ws *ws, struct sandbox_gc *gc, struct err *err)
 {
     int64_t age = -1, idle = -1;
     int r = compat_read(ws->body, err, { "maxAge", .duration_ns = &age }, { "olderThan", .duration_ns = &age },
@@ -57,7 +57,7 @@ static int take_short(struct ws *ws, struct sandbox_gc *gc, struct err *err)
     return r;
 }
 
-static json_t *answer_of(const struct sandbox_gc_result *result, bool is_dry, int64_t began_ns)
+static json_t *make_gc_answer(const struct sandbox_gc_result *result, bool is_dry, int64_t began_ns)
 {
     json_t *collected = json_array(), *errors = json_array(), *reasons = json_object(), *answer;
     int64_t bytes = 0;
@@ -101,7 +101,7 @@ static json_t *answer_of(const struct sandbox_gc_result *result, bool is_dry, in
     return answer;
 }
 
-static int collect(struct ws *ws, bool is_preview, struct err *err)
+static int gc_run(struct ws *ws, bool is_preview, struct err *err)
 {
     struct sandbox_gc gc = sandboxes_gc_default(ws->service);
     struct sandbox_gc_result result = { 0 };
@@ -112,7 +112,7 @@ static int collect(struct ws *ws, bool is_preview, struct err *err)
     int r = compat_get_object(ws->body, "policy", &policy, err);
 
     if (r == 0)
-        r = policy ? take_policy(policy, &gc, err) : take_short(ws, &gc, err);
+        r = policy ? gc_read_policy(policy, &gc, err) : gc_read_short_policy(ws, &gc, err);
     if (r == 0)
         r = compat_read(ws->body, err, { "dryRun", .flag = &is_dry }, { "limit", .number = &limit, .least = 1, .most = 100000 },
                         { "actor", .text = &actor, .text_max = 256 });
@@ -122,17 +122,17 @@ static int collect(struct ws *ws, bool is_preview, struct err *err)
     gc.limit = (size_t) limit;
     r = sandboxes_gc(ws->service, &ws->caller, &gc, &result, err);
     if (r == 0)
-        r = compat_answer(ws, 200, answer_of(&result, gc.is_dry, began_ns));
+        r = compat_answer(ws, 200, make_gc_answer(&result, gc.is_dry, began_ns));
     sandbox_gc_result_done(&result);
     return r;
 }
 
 int compat_gc(struct ws *ws, struct err *err)
 {
-    return collect(ws, false, err);
+    return gc_run(ws, false, err);
 }
 
 int compat_gc_preview(struct ws *ws, struct err *err)
 {
-    return collect(ws, true, err);
+    return gc_run(ws, true, err);
 }

@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "service/sandbox_run.h"
 
-static void set_paths(struct ws *ws, json_t *object, const struct sandbox_row *row)
+static void object_set_paths(struct ws *ws, json_t *object, const struct sandbox_row *row)
 {
     autofree char *upper = sandboxes_path(ws->service, row->id, "delta/data"),
                   *work = sandboxes_path(ws->service, row->id, "delta/meta"), *merged = sandboxes_host_path(ws->service, row);
@@ -23,7 +23,7 @@ static void set_paths(struct ws *ws, json_t *object, const struct sandbox_row *r
         json_object_set_new(object, "hostMount", json_true());
 }
 
-static void set_reserved(json_t *object, const struct sandbox_row *row)
+static void object_set_reserved(json_t *object, const struct sandbox_row *row)
 {
     char **paths = row->reserved_paths;
     json_t *list = json_array();
@@ -39,7 +39,7 @@ static void set_reserved(json_t *object, const struct sandbox_row *row)
 }
 
 /* JSON that is kept as text. Empty ones are left out. */
-static void set_kept(json_t *object, const char *key, const char *text, bool always)
+static void object_set_json(json_t *object, const char *key, const char *text, bool always)
 {
     json_t *value = json_loads(text, JSON_DECODE_ANY, NULL);
 
@@ -48,7 +48,7 @@ static void set_kept(json_t *object, const char *key, const char *text, bool alw
     json_decref(value);
 }
 
-static void set_times(json_t *object, const struct sandbox_row *row)
+static void object_set_times(json_t *object, const struct sandbox_row *row)
 {
     compat_set_time(object, "createdAt", row->created_ns);
     compat_set_time(object, "lastUsedAt", row->used_ns);
@@ -60,14 +60,14 @@ static void set_times(json_t *object, const struct sandbox_row *row)
         compat_set_time(object, "deletedAt", row->deleted_ns);
 }
 
-static void set_profile(json_t *object, const struct sandbox_row *row)
+static void object_set_profile(json_t *object, const struct sandbox_row *row)
 {
     autofree char *profile = sandbox_profile(row);
 
     compat_set_text(object, "profile", profile);
 }
 
-static void set_trash(struct ws *ws, json_t *object, const struct sandbox_row *row)
+static void object_set_trash(struct ws *ws, json_t *object, const struct sandbox_row *row)
 {
     int64_t until = sandboxes_trash_until(ws->service, row);
 
@@ -75,7 +75,7 @@ static void set_trash(struct ws *ws, json_t *object, const struct sandbox_row *r
         compat_set_time(object, "restorableUntil", until);
 }
 
-static json_t *health_of(const struct sandbox_health *health)
+static json_t *make_mount_health(const struct sandbox_health *health)
 {
     json_t *object = json_pack("{s:b, s:b}", "healthy", health->is_healthy, "verified", 1);
 
@@ -87,7 +87,7 @@ static json_t *health_of(const struct sandbox_health *health)
 }
 
 /* Of what runs in its background, and of its terminals. */
-static json_t *pids_of(struct ws *ws, const struct sandbox_row *row)
+static json_t *make_active_pids(struct ws *ws, const struct sandbox_row *row)
 {
     autodone(process_info_list) struct process_info_list list = { 0 };
     struct err ignored = ERR_NONE;
@@ -111,27 +111,27 @@ json_t *compat_object(struct ws *ws, const struct sandbox_row *row, const struct
                                compat_text(row->project_root, strlen(row->project_root)), "ownerType", row->creator_type,
                                "status", sandbox_state_name(sandbox_row_state(row)), "driver", row->driver, "driverVersion",
                                AGENTFENSE_VERSION, "sizeBytes", (json_int_t) row->size_bytes, "fileCount",
-                               (json_int_t) row->file_count, "activePids", pids_of(ws, row), "sessionCount",
+                               (json_int_t) row->file_count, "activePids", make_active_pids(ws, row), "sessionCount",
                                (json_int_t) (health ? health->sessions : 0), "version", (json_int_t) row->row_version);
 
-    set_reserved(object, row);
+    object_set_reserved(object, row);
     compat_set_text(object, "owner", row->creator);
     compat_set_text(object, "errorMessage", is_broken ? broken.text : row->reason);
     compat_set_text(object, "idempotencyKey", row->idempotency_key);
     compat_set_text(object, "baseCommitHash", row->base_commit);
-    set_profile(object, row);
-    set_paths(ws, object, row);
-    set_times(object, row);
-    set_trash(ws, object, row);
-    set_kept(object, "tags", row->tags, false);
-    set_kept(object, "metadata", row->metadata, false);
-    set_kept(object, "behavior", row->behavior, true);
+    object_set_profile(object, row);
+    object_set_paths(ws, object, row);
+    object_set_times(object, row);
+    object_set_trash(ws, object, row);
+    object_set_json(object, "tags", row->tags, false);
+    object_set_json(object, "metadata", row->metadata, false);
+    object_set_json(object, "behavior", row->behavior, true);
     if (health && sandbox_row_state(row) == SANDBOX_STATE_ACTIVE)
-        json_object_set_new(object, "mountHealth", health_of(health));
+        json_object_set_new(object, "mountHealth", make_mount_health(health));
     return object;
 }
 
-static void set_limits(struct ws *ws, json_t *object, const struct sandbox_row *row)
+static void object_set_limits(struct ws *ws, json_t *object, const struct sandbox_row *row)
 {
     struct limit_report held;
     json_t *list = json_array();
@@ -162,12 +162,12 @@ int compat_answer_object(struct ws *ws, int status, const struct sandbox_row *ro
     web_add_header(ws->web, "ETag", tag);
     json_t *object = compat_object(ws, row, is_active ? &health : NULL);
     if (is_active)
-        set_limits(ws, object, row);
+        object_set_limits(ws, object, row);
     return compat_answer(ws, status, object);
 }
 
 /* Whose it is, of others' accounts, is not told to those who may not see them. */
-static json_t *conflicts_of(const struct ws *ws, const struct sandbox_conflicts *conflicts)
+static json_t *make_scope_conflicts(const struct ws *ws, const struct sandbox_conflicts *conflicts)
 {
     static const char *const overlaps[] = { "exact", "existing_contains_new", "new_contains_existing" };
     json_t *list = json_array();
@@ -194,7 +194,7 @@ int compat_explain(struct ws *ws, int r, const struct err *err, const struct san
     const char *reason = err->reason ? err->reason : "";
 
     if (strcmp(reason, "SCOPE_CONFLICT") == 0 && conflicts) {
-        compat_detail(ws, "conflicts", conflicts_of(ws, conflicts));
+        compat_detail(ws, "conflicts", make_scope_conflicts(ws, conflicts));
         compat_hint(ws, "approve, reject or delete the other sandbox, reserve another path, or ask for noLock");
     } else if (strcmp(reason, "IDEMPOTENCY_KEY") == 0 && err->code == ERR_ALREADY_EXISTS) {
         compat_detail(ws, "reason", json_string("IDEMPOTENCY_KEY_REUSED"));

@@ -11,7 +11,7 @@
 #define GRACE_MS_MAX 60000
 #define TAIL_MAX 10000000
 
-static int exit_code_of(const struct process_record *record)
+static int process_exit_code(const struct process_record *record)
 {
     return record->end == CTL_END_SIGNALED ? 128 + record->status : record->status;
 }
@@ -31,7 +31,7 @@ static json_t *make_process(const struct ws *ws, const struct process_info *info
     compat_set_time(object, "startedAt", record->started_ns);
     compat_set_time(object, "stoppedAt", record->stopped_ns);
     if (record->has_exited) {
-        json_object_set_new(object, "exitCode", json_integer(exit_code_of(record)));
+        json_object_set_new(object, "exitCode", json_integer(process_exit_code(record)));
         if (record->end == CTL_END_SIGNALED)
             json_object_set_new(object, "signal", json_integer(record->status));
         json_object_set_new(object, "usage",
@@ -80,7 +80,7 @@ int compat_process_list(struct ws *ws, struct err *err)
         ws, 200, json_pack("{s:o, s:I, s:I}", "processes", array, "total", total, "running", (json_int_t) list.running));
 }
 
-static int read_grace(const struct ws *ws, int64_t *ret, struct err *err)
+static int process_read_grace(const struct ws *ws, int64_t *ret, struct err *err)
 {
     *ret = SANDBOX_GRACE_MS_DEFAULT;
     return compat_query_int(ws, "graceMs", 0, GRACE_MS_MAX, ret, err);
@@ -89,7 +89,7 @@ static int read_grace(const struct ws *ws, int64_t *ret, struct err *err)
 int compat_process_end(struct ws *ws, struct err *err)
 {
     int64_t grace_ms;
-    int r = read_grace(ws, &grace_ms, err);
+    int r = process_read_grace(ws, &grace_ms, err);
 
     if (r == 0)
         r = sandbox_process_end(ws->service, &ws->caller, ws->id, web_capture(ws->web, "pid"), (uint32_t) grace_ms, err);
@@ -97,7 +97,7 @@ int compat_process_end(struct ws *ws, struct err *err)
 }
 
 /* Lines as an array of texts. */
-static json_t *lines_of(const struct buf *lines)
+static json_t *make_failure_lines(const struct buf *lines)
 {
     json_t *array = json_array();
 
@@ -113,7 +113,7 @@ int compat_process_end_all(struct ws *ws, struct err *err)
     autodone(buf) struct buf failures = BUF_EMPTY;
     int64_t grace_ms;
     size_t count = 0;
-    int r = read_grace(ws, &grace_ms, err);
+    int r = process_read_grace(ws, &grace_ms, err);
 
     if (r == 0)
         r = sandbox_process_end_all(ws->service, &ws->caller, ws->id, (uint32_t) grace_ms, &count, &failures, err);
@@ -121,7 +121,7 @@ int compat_process_end_all(struct ws *ws, struct err *err)
         return r;
     json_t *answer = json_pack("{s:I}", "killed", (json_int_t) count);
     if (failures.len)
-        json_object_set_new(answer, "errors", lines_of(&failures));
+        json_object_set_new(answer, "errors", make_failure_lines(&failures));
     return compat_answer(ws, 200, answer);
 }
 
@@ -130,7 +130,7 @@ struct totals {
     json_t *counts;
 };
 
-static void add_count(const char *id, size_t tracked, size_t running, void *cookie)
+static void process_add_count(const char *id, size_t tracked, size_t running, void *cookie)
 {
     struct totals *totals = cookie;
 
@@ -149,7 +149,7 @@ int compat_process_stats(struct ws *ws, struct err *err)
     struct totals totals = { .counts = json_object() };
     (void) err;
 
-    sandbox_process_count(ws->service, &ws->caller, add_count, &totals);
+    sandbox_process_count(ws->service, &ws->caller, process_add_count, &totals);
     json_t *answer = json_pack("{s:I, s:I, s:I}", "totalTracked", (json_int_t) totals.tracked, "totalRunning",
                                (json_int_t) totals.running, "sandboxesWithProcesses", (json_int_t) totals.workspaces);
     if (totals.workspaces > 0)
@@ -160,7 +160,7 @@ int compat_process_stats(struct ws *ws, struct err *err)
 
 /* ---- logs ---- */
 
-static json_t *make_log(const struct ws *ws, const struct sandbox_log *log)
+static json_t *make_process_log(const struct ws *ws, const struct sandbox_log *log)
 {
     json_t *object =
         json_pack("{s:s, s:I, s:s, s:s, s:I, s:b, s:I}", "id", log->process.record.name, "pid",
@@ -183,14 +183,14 @@ int compat_log_list(struct ws *ws, struct err *err)
         autodone(sandbox_log) struct sandbox_log log = SANDBOX_LOG_NONE;
 
         if (sandbox_log_open(ws->service, &ws->caller, ws->id, list.items[i].record.name, &log, NULL) == 0)
-            json_array_append_new(array, make_log(ws, &log));
+            json_array_append_new(array, make_process_log(ws, &log));
     }
     json_int_t total = (json_int_t) json_array_size(array);
     return compat_answer(ws, 200, json_pack("{s:o, s:I, s:s}", "logs", array, "total", total, "sandboxId", ws->shown));
 }
 
 /* tail wins over offset. */
-static int read_start(const struct ws *ws, struct sandbox_log *log, int64_t usual, uint64_t *ret, struct err *err)
+static int log_read_start(const struct ws *ws, struct sandbox_log *log, int64_t usual, uint64_t *ret, struct err *err)
 {
     int64_t tail = -1, offset = usual;
     int r = compat_read_query(ws, err, { "tail", .number = &tail, .least = 0, .most = TAIL_MAX },
@@ -210,7 +210,7 @@ int compat_log_read(struct ws *ws, struct err *err)
     int r = sandbox_log_open(ws->service, &ws->caller, ws->id, web_capture(ws->web, "pid"), &log, err);
 
     if (r == 0)
-        r = read_start(ws, &log, 0, &from, err);
+        r = log_read_start(ws, &log, 0, &from, err);
     if (r < 0)
         return r;
     from = from < log.log.first ? log.log.first : from;
@@ -218,7 +218,7 @@ int compat_log_read(struct ws *ws, struct err *err)
     if (r < 0)
         return r;
     const uint64_t next = from + content.len;
-    json_t *object = make_log(ws, &log);
+    json_t *object = make_process_log(ws, &log);
     json_object_set_new(object, "content", compat_text(content.data ? content.data : "", content.len));
     json_object_set_new(object, "offset", json_integer((json_int_t) from));
     json_object_set_new(object, "nextOffset", json_integer((json_int_t) next));
@@ -228,14 +228,14 @@ int compat_log_read(struct ws *ws, struct err *err)
 }
 
 /* Where to go on: behind what the client says it has; otherwise where it asks for; otherwise now. */
-static int read_follow_start(const struct ws *ws, struct sandbox_log *log, uint64_t *ret, struct err *err)
+static int log_read_follow_start(const struct ws *ws, struct sandbox_log *log, uint64_t *ret, struct err *err)
 {
     const char *last = web_header(ws->web, "last-event-id");
 
     if (!last)
         last = web_query(ws->web, "lastEventId");
     if (!last || !*last)
-        return read_start(ws, log, (int64_t) log->log.end, ret, err);
+        return log_read_start(ws, log, (int64_t) log->log.end, ret, err);
     if (strlen(last) > 18 || strspn(last, "0123456789") != strlen(last))
         return err_reject(err, -EINVAL, last, "is no id of an event of this stream");
     *ret = strtoull(last, NULL, 10);
@@ -243,7 +243,7 @@ static int read_follow_start(const struct ws *ws, struct sandbox_log *log, uint6
 }
 
 /* Characters are never cut, but for those that never become whole. */
-static ssize_t send_log_piece(const void *bytes, size_t len, uint64_t at, bool is_end, void *cookie)
+static ssize_t log_send_piece(const void *bytes, size_t len, uint64_t at, bool is_end, void *cookie)
 {
     struct ws *ws = cookie;
     size_t whole = is_end ? len : compat_text_whole(bytes, len);
@@ -259,7 +259,7 @@ static ssize_t send_log_piece(const void *bytes, size_t len, uint64_t at, bool i
     return r < 0 ? r : (ssize_t) whole;
 }
 
-static int send_end(struct ws *ws, const struct sandbox_log *log, uint64_t at)
+static int log_send_end(struct ws *ws, const struct sandbox_log *log, uint64_t at)
 {
     const struct process_record *record = &log->process.record;
     json_t *end = json_object();
@@ -267,7 +267,7 @@ static int send_end(struct ws *ws, const struct sandbox_log *log, uint64_t at)
     int r;
 
     if (record->has_exited)
-        json_object_set_new(end, "exitCode", json_integer(exit_code_of(record)));
+        json_object_set_new(end, "exitCode", json_integer(process_exit_code(record)));
     char *text = json_dumps(end, JSON_COMPACT);
     json_decref(end);
     snprintf(id, sizeof(id), "%" PRIu64, at);
@@ -283,15 +283,15 @@ int compat_log_follow(struct ws *ws, struct err *err)
     int r = sandbox_log_open(ws->service, &ws->caller, ws->id, web_capture(ws->web, "pid"), &log, err);
 
     if (r == 0)
-        r = read_follow_start(ws, &log, &at, err);
+        r = log_read_follow_start(ws, &log, &at, err);
     if (r < 0)
         return r;
     ws->web->response.content_type = "text/event-stream";
     r = web_begin(ws->web);
     if (r == 0)
-        r = sandbox_log_follow(&log, &at, ws->caller.cancel_fd, send_log_piece, ws, err);
+        r = sandbox_log_follow(&log, &at, ws->caller.cancel_fd, log_send_piece, ws, err);
     if (r == 0)
-        return send_end(ws, &log, at);
+        return log_send_end(ws, &log, at);
     if (r != -ECANCELED)
         web_event(ws->web, "error", NULL, err->text, strlen(err->text));
     return r;

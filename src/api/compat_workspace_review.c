@@ -8,16 +8,16 @@
 #include "base/mem.h"
 #include "service/reviews.h"
 
-static int take_common(struct ws *ws, const char **actor, int64_t *version, struct err *err)
+static int review_read_actor(struct ws *ws, const char **actor, int64_t *version, struct err *err)
 {
     int r = compat_get_text(ws->body, "actor", 0, actor, err);
 
     return r < 0 ? r : compat_get_version(ws, version, err);
 }
 
-static int take_decision(struct ws *ws, struct review_decision *ret, struct err *err)
+static int review_read_decision(struct ws *ws, struct review_decision *ret, struct err *err)
 {
-    int r = take_common(ws, &ret->actor, &ret->version, err);
+    int r = review_read_actor(ws, &ret->actor, &ret->version, err);
 
     return r < 0 ? r : compat_get_bool(ws->body, "stop", &ret->may_stop, err);
 }
@@ -27,7 +27,7 @@ int compat_reject(struct ws *ws, struct err *err)
     autodone(sandbox_row) struct sandbox_row row = { 0 };
     const char *actor = "";
     int64_t version = 0;
-    int r = take_common(ws, &actor, &version, err);
+    int r = review_read_actor(ws, &actor, &version, err);
 
     if (r == 0)
         r = reviews_reject(ws->service, &ws->caller, ws->id, actor, version, &row, err);
@@ -45,7 +45,7 @@ int compat_finish(struct ws *ws, struct err *err)
     if (r == 0 && !review_outcome_parse(outcome, &event))
         r = err_reject(err, -EINVAL, outcome, "is no outcome; there are completed, failed, cancelled");
     if (r == 0)
-        r = take_common(ws, &actor, &version, err);
+        r = review_read_actor(ws, &actor, &version, err);
     if (r == 0)
         r = reviews_finish(ws->service, &ws->caller, ws->id, event, actor, version, &finish, err);
     if (r < 0)
@@ -64,7 +64,7 @@ int compat_finish(struct ws *ws, struct err *err)
 
 /* ---- discard ---- */
 
-static json_t *texts_of(char *const *texts, size_t count)
+static json_t *make_text_list(char *const *texts, size_t count)
 {
     json_t *list = json_array();
 
@@ -85,29 +85,29 @@ int compat_discard(struct ws *ws, struct err *err)
     if (r == 0 && choice.choice.path_count + choice.choice.file_id_count == 0)
         r = err_invalid(err, "no files are named: fileIds or filePaths is needed");
     if (r == 0)
-        r = take_decision(ws, &decision, err);
+        r = review_read_decision(ws, &decision, err);
     if (r == 0)
         r = reviews_discard(ws->service, &ws->caller, ws->id, &choice.choice, &decision, &discarded, err);
     if (r < 0)
         return compat_explain(ws, r, err, NULL);
     json_t *body = json_pack("{s:b, s:I, s:I, s:o}", "success", 1, "discarded", (json_int_t) discarded.file_count, "remaining",
-                             (json_int_t) discarded.remaining, "files", texts_of(discarded.files, discarded.file_count));
+                             (json_int_t) discarded.remaining, "files", make_text_list(discarded.files, discarded.file_count));
     if (discarded.unknown_count > 0)
-        json_object_set_new(body, "notFound", texts_of(discarded.unknown, discarded.unknown_count));
+        json_object_set_new(body, "notFound", make_text_list(discarded.unknown, discarded.unknown_count));
     return compat_answer(ws, 200, body);
 }
 
 /* ---- conflicts and rebase ---- */
 
-static void append_path(json_t *list, const char *prefix, const char *scope_path)
+static void review_append_path(json_t *list, const char *prefix, const char *scope_path)
 {
     autofree char *path = *prefix ? xprintf("%s/%s", prefix, scope_path) : xdup(scope_path);
 
     json_array_append_new(list, compat_text(path, strlen(path)));
 }
 
-static json_t *one_of(const char *id, const char *prefix, const struct edit *edit, const char *state, const char *reason,
-                      const struct threeway *merge)
+static json_t *make_compared_file(const char *id, const char *prefix, const struct edit *edit, const char *state,
+                                  const char *reason, const struct threeway *merge)
 {
     json_t *one = json_pack("{s:s}", "state", state);
 
@@ -131,14 +131,14 @@ int compat_conflicts(struct ws *ws, struct err *err)
 
         if (!edit_is_file(file->edit) && file->state != RECONCILE_CONFLICT)
             continue;
-        append_path(changed, found.prefix, file->edit->path);
+        review_append_path(changed, found.prefix, file->edit->path);
         if (file->has_moved)
-            append_path(moved, found.prefix, file->edit->path);
+            review_append_path(moved, found.prefix, file->edit->path);
         if (file->state == RECONCILE_CONFLICT)
-            append_path(conflicting, found.prefix, file->edit->path);
+            review_append_path(conflicting, found.prefix, file->edit->path);
         if (file->has_moved || file->state == RECONCILE_CONFLICT)
-            json_array_append_new(
-                files, one_of(ws->id, found.prefix, file->edit, reconcile_state_name(file->state), file->reason, &file->merge));
+            json_array_append_new(files, make_compared_file(ws->id, found.prefix, file->edit, reconcile_state_name(file->state),
+                                                            file->reason, &file->merge));
     }
     const char *base = found.row.base_commit ? found.row.base_commit : "";
     json_t *body = json_pack("{s:b, s:b, s:o, s:o, s:o, s:o}", "hasConflict", found.report.conflict_count > 0, "headMoved",
@@ -150,7 +150,7 @@ int compat_conflicts(struct ws *ws, struct err *err)
     return compat_answer(ws, 200, body);
 }
 
-static json_t *rebase_body(struct ws *ws, const struct review_rebased *rebased, const char *strategy)
+static json_t *make_rebase_answer(struct ws *ws, const struct review_rebased *rebased, const char *strategy)
 {
     json_t *moved = json_array(), *conflicting = json_array(), *files = json_array();
 
@@ -159,11 +159,11 @@ static json_t *rebase_body(struct ws *ws, const struct review_rebased *rebased, 
 
         if (file->outcome == REBASE_UNMOVED)
             continue;
-        append_path(moved, rebased->prefix, file->edit->path);
+        review_append_path(moved, rebased->prefix, file->edit->path);
         if (file->outcome == REBASE_CONFLICT)
-            append_path(conflicting, rebased->prefix, file->edit->path);
-        json_array_append_new(
-            files, one_of(ws->id, rebased->prefix, file->edit, rebase_outcome_name(file->outcome), file->reason, &file->merge));
+            review_append_path(conflicting, rebased->prefix, file->edit->path);
+        json_array_append_new(files, make_compared_file(ws->id, rebased->prefix, file->edit, rebase_outcome_name(file->outcome),
+                                                        file->reason, &file->merge));
     }
     json_t *body = json_pack("{s:b, s:s, s:o, s:o, s:o}", "success", rebased->rebase.conflict_count == 0, "strategy", strategy,
                              "repoChangedFiles", moved, "conflictingFiles", conflicting, "files", files);
@@ -184,12 +184,12 @@ int compat_rebase(struct ws *ws, struct err *err)
     if (r == 0)
         r = rebase_parse_strategy(name, &strategy, err);
     if (r == 0)
-        r = take_decision(ws, &decision, err);
+        r = review_read_decision(ws, &decision, err);
     if (r == 0)
         r = reviews_rebase(ws->service, &ws->caller, ws->id, strategy, &decision, &rebased, err);
     if (r < 0)
         return compat_explain(ws, r, err, NULL);
-    return compat_answer(ws, 200, rebase_body(ws, &rebased, name));
+    return compat_answer(ws, 200, make_rebase_answer(ws, &rebased, name));
 }
 
 /* ---- undo ---- */
@@ -203,7 +203,7 @@ int compat_undo(struct ws *ws, struct err *err)
     int r = compat_read(ws->body, err, { "approvalId", .text = &approval_id }, { "dryRun", .flag = &is_dry });
 
     if (r == 0)
-        r = take_decision(ws, &decision, err);
+        r = review_read_decision(ws, &decision, err);
     if (r == 0)
         r = reviews_undo(ws->service, &ws->caller, ws->id, approval_id, is_dry, &decision, &undone, err);
     if (r < 0) {
@@ -213,7 +213,7 @@ int compat_undo(struct ws *ws, struct err *err)
     if (r > 0) {
         json_t *moved = json_array();
         for (size_t i = 0; i < undone.undo.moved_count; i++)
-            append_path(moved, undone.prefix, undone.undo.moved[i]);
+            review_append_path(moved, undone.prefix, undone.undo.moved[i]);
         compat_detail(ws, "changedSince", moved);
         compat_hint(ws, "what was applied has been changed since; nothing was undone");
         return err_set_reason(err,

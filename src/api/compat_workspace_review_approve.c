@@ -26,7 +26,7 @@ void compat_review_choice_done(struct compat_review_choice *choice)
     *choice = (struct compat_review_choice){ 0 };
 }
 
-static int take_range(const json_t *given, struct selection_range *ret, struct err *err)
+static int choice_read_range(const json_t *given, struct selection_range *ret, struct err *err)
 {
     int64_t first = 0, last = 0;
     int r = json_is_object(given) ? 0 : err_invalid(err, "a range must be an object");
@@ -41,7 +41,7 @@ static int take_range(const json_t *given, struct selection_range *ret, struct e
 }
 
 /* Either a file id or a path. */
-static int take_file(const json_t *given, struct review_hunks *ret, struct err *err)
+static int choice_read_file(const json_t *given, struct review_hunks *ret, struct err *err)
 {
     int r = json_is_object(given) ? 0 : err_invalid(err, "hunks are named by objects");
 
@@ -54,14 +54,14 @@ static int take_file(const json_t *given, struct review_hunks *ret, struct err *
     return r;
 }
 
-static int take_hunks(const json_t *given, struct compat_review_choice *ret, struct err *err)
+static int choice_read_hunks(const json_t *given, struct compat_review_choice *ret, struct err *err)
 {
     static const char *const keys[] = { "fileId", "filePath", "path", "hunkIds", "ranges", NULL };
     static const char *const range_keys[] = { "startLine", "endLine", NULL };
     size_t at = ret->choice.hunk_count++;
     struct review_hunks *hunks = &ret->hunks[at];
     const json_t *ranges = NULL;
-    int r = take_file(given, hunks, err);
+    int r = choice_read_file(given, hunks, err);
 
     if (r == 0)
         r = known_keys_check(given, keys, "hunks", err);
@@ -75,7 +75,7 @@ static int take_hunks(const json_t *given, struct compat_review_choice *ret, str
     ret->ranges[at] = xalloc((json_array_size(ranges) + 1) * sizeof(**ret->ranges));
     hunks->ranges = ret->ranges[at];
     for (size_t i = 0; r == 0 && i < json_array_size(ranges); i++) {
-        r = take_range(json_array_get(ranges, i), &ret->ranges[at][i], err);
+        r = choice_read_range(json_array_get(ranges, i), &ret->ranges[at][i], err);
         if (r == 0)
             r = known_keys_check(json_array_get(ranges, i), range_keys, "a range", err);
     }
@@ -86,18 +86,18 @@ static int take_hunks(const json_t *given, struct compat_review_choice *ret, str
 }
 
 /* One range each; those of a file are put together. */
-static int take_hunk_range(const json_t *given, size_t most, struct compat_review_choice *ret, struct err *err)
+static int choice_read_hunk_range(const json_t *given, size_t most, struct compat_review_choice *ret, struct err *err)
 {
     static const char *const keys[] = { "fileId", "filePath", "path", "startLine", "endLine", NULL };
     struct review_hunks file = { 0 };
     struct selection_range range = { 0 };
     size_t at = 0;
-    int r = take_file(given, &file, err);
+    int r = choice_read_file(given, &file, err);
 
     if (r == 0)
         r = known_keys_check(given, keys, "a range", err);
     if (r == 0)
-        r = take_range(given, &range, err);
+        r = choice_read_range(given, &range, err);
     if (r < 0)
         return r;
     while (at < ret->choice.hunk_count &&
@@ -133,9 +133,9 @@ int compat_review_choice_take(const json_t *body, const char *paths_key, struct 
     ret->ranges = xalloc(most * sizeof(*ret->ranges));
     ret->ids = xalloc(most * sizeof(*ret->ids));
     for (size_t i = 0; r == 0 && i < json_array_size(hunks); i++)
-        r = take_hunks(json_array_get(hunks, i), ret, err);
+        r = choice_read_hunks(json_array_get(hunks, i), ret, err);
     for (size_t i = 0; r == 0 && i < json_array_size(ranges); i++)
-        r = take_hunk_range(json_array_get(ranges, i), 1, ret, err);
+        r = choice_read_hunk_range(json_array_get(ranges, i), 1, ret, err);
     choice->paths = ret->paths;
     choice->file_ids = ret->file_ids;
     choice->hunks = ret->hunks;
@@ -146,7 +146,7 @@ int compat_review_choice_take(const json_t *body, const char *paths_key, struct 
 
 /* ---- the request ---- */
 
-static int take_mode(const json_t *body, struct compat_review_choice *choice, bool needs_choice, struct err *err)
+static int approve_read_mode(const json_t *body, struct compat_review_choice *choice, bool needs_choice, struct err *err)
 {
     const char *mode = "";
     bool has_hunks = choice->choice.hunk_count > 0, has_files = choice->choice.path_count + choice->choice.file_id_count > 0;
@@ -171,7 +171,7 @@ static int take_mode(const json_t *body, struct compat_review_choice *choice, bo
     return 0;
 }
 
-static int take_acknowledge(const json_t *body, struct review_approval *ret, const char ***words, struct err *err)
+static int approve_read_acknowledge(const json_t *body, struct review_approval *ret, const char ***words, struct err *err)
 {
     const json_t *given = json_object_get(body, "acknowledge");
     int r = 0;
@@ -184,8 +184,8 @@ static int take_acknowledge(const json_t *body, struct review_approval *ret, con
     return r;
 }
 
-static int take_request(struct ws *ws, bool needs_choice, struct compat_review_choice *choice, const char ***words,
-                        struct review_approval *ret, struct err *err)
+static int approve_read_request(struct ws *ws, bool needs_choice, struct compat_review_choice *choice, const char ***words,
+                                struct review_approval *ret, struct err *err)
 {
     const struct {
         const char *key;
@@ -201,11 +201,11 @@ static int take_request(struct ws *ws, bool needs_choice, struct compat_review_c
 
     ret->diff_hash = ret->actor = ret->message = "";
     if (r == 0)
-        r = take_mode(ws->body, choice, needs_choice, err);
+        r = approve_read_mode(ws->body, choice, needs_choice, err);
     for (size_t i = 0; r == 0 && i < ARRAY_LEN(flags); i++)
         r = compat_get_bool(ws->body, flags[i].key, flags[i].ret, err);
     if (r == 0)
-        r = take_acknowledge(ws->body, ret, words, err);
+        r = approve_read_acknowledge(ws->body, ret, words, err);
     if (r == 0)
         r = compat_get_text(ws->body, "diffHash", 0, &ret->diff_hash, err);
     if (r == 0)
@@ -226,7 +226,7 @@ static int take_request(struct ws *ws, bool needs_choice, struct compat_review_c
 
 /* ---- the answer ---- */
 
-static json_t *file_of(const struct review_approved *approved, size_t i)
+static json_t *make_approved_file(const struct review_approved *approved, size_t i)
 {
     const struct file_change *change = &approved->set.items[i];
     const struct approve_file *file = approved->files[i];
@@ -256,7 +256,7 @@ static json_t *file_of(const struct review_approved *approved, size_t i)
     return one;
 }
 
-static json_t *files_of(const struct review_approved *approved, bool only_wrong)
+static json_t *make_approved_files(const struct review_approved *approved, bool only_wrong)
 {
     json_t *list = json_array();
 
@@ -264,12 +264,12 @@ static json_t *files_of(const struct review_approved *approved, bool only_wrong)
         bool is_wrong = approved->verdicts[i] >= REVIEW_VERDICT_CONFLICT;
         if (!approved->set.items[i].is_dir && (is_wrong || !only_wrong) &&
             (only_wrong || approved->verdicts[i] != REVIEW_VERDICT_LEFT))
-            json_array_append_new(list, file_of(approved, i));
+            json_array_append_new(list, make_approved_file(approved, i));
     }
     return list;
 }
 
-static json_t *hooks_of(const struct hook_results *results)
+static json_t *make_approve_hooks(const struct hook_results *results)
 {
     json_t *list = json_array();
 
@@ -289,13 +289,13 @@ static json_t *hooks_of(const struct hook_results *results)
     return list;
 }
 
-static int answer(struct ws *ws, const struct review_approval *request, const struct review_approved *approved)
+static int approve_answer(struct ws *ws, const struct review_approval *request, const struct review_approved *approved)
 {
     bool is_partial = approved->remaining > 0;
     json_t *body = json_pack(
         "{s:b, s:I, s:i, s:I, s:b, s:o, s:s, s:I}", "success", 1, "applied", (json_int_t) approved->applied, "failed", 0,
-        "remaining", (json_int_t) approved->remaining, "isPartial", is_partial, "files", files_of(approved, false), "status",
-        sandbox_state_name(sandbox_row_state(&approved->row)), "version", (json_int_t) approved->row.row_version);
+        "remaining", (json_int_t) approved->remaining, "isPartial", is_partial, "files", make_approved_files(approved, false),
+        "status", sandbox_state_name(sandbox_row_state(&approved->row)), "version", (json_int_t) approved->row.row_version);
 
     compat_set_time(body, "appliedAt", approved->applied_ns);
     compat_set_text(body, "approvalId", approved->approve.id);
@@ -306,11 +306,11 @@ static int answer(struct ws *ws, const struct review_approval *request, const st
     if (request->is_dry)
         json_object_set_new(body, "dryRun", json_true());
     if (approved->hooks.count > 0)
-        json_object_set_new(body, "hooks", hooks_of(&approved->hooks));
+        json_object_set_new(body, "hooks", make_approve_hooks(&approved->hooks));
     return compat_answer(ws, 200, body);
 }
 
-static int explain(struct ws *ws, int r, const struct review_approved *approved, const struct err *err)
+static int approve_explain(struct ws *ws, int r, const struct review_approved *approved, const struct err *err)
 {
     static const struct {
         const char *reason;
@@ -339,9 +339,9 @@ static int explain(struct ws *ws, int r, const struct review_approved *approved,
         ws->status = known[i].status;
         compat_hint(ws, "%s", known[i].hint);
         compat_detail(ws, "reason", json_string(reason));
-        compat_detail(ws, "files", files_of(approved, true));
+        compat_detail(ws, "files", make_approved_files(approved, true));
         if (approved->hooks.count > 0)
-            compat_detail(ws, "hooks", hooks_of(&approved->hooks));
+            compat_detail(ws, "hooks", make_approve_hooks(&approved->hooks));
         if (*approved->hash)
             compat_detail(ws, "diffHash", json_string(approved->hash));
         return r;
@@ -349,25 +349,25 @@ static int explain(struct ws *ws, int r, const struct review_approved *approved,
     return compat_explain(ws, r, err, NULL);
 }
 
-static int approve(struct ws *ws, bool needs_choice, struct err *err)
+static int approve_by_request(struct ws *ws, bool needs_choice, struct err *err)
 {
     autodone(compat_review_choice) struct compat_review_choice choice = { 0 };
     autodone(review_approved) struct review_approved approved = REVIEW_APPROVED_NONE;
     autofree const char **words = NULL;
     struct review_approval request = { 0 };
-    int r = take_request(ws, needs_choice, &choice, &words, &request, err);
+    int r = approve_read_request(ws, needs_choice, &choice, &words, &request, err);
 
     if (r == 0)
         r = reviews_approve(ws->service, &ws->caller, ws->id, &request, &approved, err);
-    return r < 0 ? explain(ws, r, &approved, err) : answer(ws, &request, &approved);
+    return r < 0 ? approve_explain(ws, r, &approved, err) : approve_answer(ws, &request, &approved);
 }
 
 int compat_approve(struct ws *ws, struct err *err)
 {
-    return approve(ws, false, err);
+    return approve_by_request(ws, false, err);
 }
 
 int compat_partial_approve(struct ws *ws, struct err *err)
 {
-    return approve(ws, true, err);
+    return approve_by_request(ws, true, err);
 }

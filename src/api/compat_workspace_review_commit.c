@@ -56,7 +56,7 @@ int compat_pending(struct ws *ws, struct err *err)
 
 /* ---- provenance ---- */
 
-static json_t *change_of(const struct applied_change_row *row)
+static json_t *make_applied_change(const struct applied_change_row *row)
 {
     json_t *one = json_pack("{s:s, s:o, s:s, s:s, s:s, s:s, s:s, s:s, s:I}", "id", row->id, "sandboxId",
                             compat_uuid(row->sandbox_id), "sandboxOwner", row->creator, "sandboxOwnerType", row->creator_type,
@@ -94,26 +94,26 @@ int compat_provenance(struct ws *ws, struct err *err)
         return r;
     json_t *list = json_array();
     for (size_t i = 0; i < rows.count; i++)
-        json_array_append_new(list, change_of(&rows.rows[i]));
+        json_array_append_new(list, make_applied_change(&rows.rows[i]));
     return compat_answer(ws, 200, json_pack("{s:s, s:o, s:I}", "filePath", path, "changes", list, "total", (json_int_t) total));
 }
 
 /* ---- commits ---- */
 
-struct wanted {
+struct commit_wanted {
     struct review_commit_request request;
     const char **sandbox_ids, **paths; /* owned arrays */
     char (*ids)[SANDBOX_ID_MAX];       /* owned: as we write them */
 };
 
-static void wanted_done(struct wanted *wanted)
+static void commit_wanted_done(struct commit_wanted *wanted)
 {
     free(wanted->sandbox_ids);
     free(wanted->paths);
     free(wanted->ids);
 }
 
-static int take_wanted(struct ws *ws, struct wanted *ret, struct err *err)
+static int commit_read_request(struct ws *ws, struct commit_wanted *ret, struct err *err)
 {
     struct review_commit_request *request = &ret->request;
     int r;
@@ -141,7 +141,7 @@ static int take_wanted(struct ws *ws, struct wanted *ret, struct err *err)
     return r;
 }
 
-static json_t *file_of(const struct applied_change_row *row, const struct commit_view *view)
+static json_t *make_commit_file(const struct applied_change_row *row, const struct commit_view *view)
 {
     static const char *const names[] = {
         [COMMIT_IN_HEAD] = "already_committed", [COMMIT_DIFFERS] = "pending", [COMMIT_BLOCKED] = "blocked"
@@ -156,17 +156,17 @@ static json_t *file_of(const struct applied_change_row *row, const struct commit
     return one;
 }
 
-static json_t *files_of(const struct review_commit_plan *plan, bool only_blocked)
+static json_t *make_commit_files(const struct review_commit_plan *plan, bool only_blocked)
 {
     json_t *files = json_array();
 
     for (size_t i = 0; plan->views && i < plan->rows.count; i++)
         if (plan->latest[i] == i && (!only_blocked || plan->views[i].status == COMMIT_BLOCKED))
-            json_array_append_new(files, file_of(&plan->rows.rows[i], &plan->views[i]));
+            json_array_append_new(files, make_commit_file(&plan->rows.rows[i], &plan->views[i]));
     return files;
 }
 
-static json_t *groups_of(const struct review_commit_plan *plan)
+static json_t *make_commit_groups(const struct review_commit_plan *plan)
 {
     autofree struct applied_group *groups = xalloc((plan->rows.count + 1) * sizeof(*groups));
     size_t count = applied_group_rows(&plan->rows, groups);
@@ -181,12 +181,12 @@ static json_t *groups_of(const struct review_commit_plan *plan)
     return list;
 }
 
-static int explain(struct ws *ws, int r, const struct review_commit_plan *plan, const struct err *err)
+static int commit_explain(struct ws *ws, int r, const struct review_commit_plan *plan, const struct err *err)
 {
     if (err->reason && strcmp(err->reason, "FOREIGN_CHANGES") == 0) {
         compat_hint(ws, "do as each of details.files says, or commit the others by filePaths");
         compat_detail(ws, "reason", json_string(err->reason));
-        compat_detail(ws, "files", files_of(plan, true));
+        compat_detail(ws, "files", make_commit_files(plan, true));
     } else if (err->code == ERR_FAILED_PRECONDITION || err->code == ERR_NOT_FOUND) {
         compat_hint(ws, "the project must be in a git repository that is not in the middle of something");
     }
@@ -195,34 +195,34 @@ static int explain(struct ws *ws, int r, const struct review_commit_plan *plan, 
 
 int compat_commit_preview(struct ws *ws, struct err *err)
 {
-    autodone(wanted) struct wanted wanted = { 0 };
+    autodone(commit_wanted) struct commit_wanted wanted = { 0 };
     autodone(review_commit_plan) struct review_commit_plan plan = { 0 };
-    int r = take_wanted(ws, &wanted, err);
+    int r = commit_read_request(ws, &wanted, err);
 
     if (r == 0)
         r = reviews_commit_plan(ws->service, &ws->caller, &wanted.request, &plan, err);
     if (r < 0)
-        return explain(ws, r, &plan, err);
+        return commit_explain(ws, r, &plan, err);
     return compat_answer(ws, 200,
-                         json_pack("{s:o, s:I, s:I, s:I, s:s, s:o, s:s}", "files", files_of(&plan, false), "committableFiles",
-                                   (json_int_t) plan.dirty_count, "alreadyCommittedFiles", (json_int_t) plan.clean_count,
-                                   "blockedFiles", (json_int_t) plan.blocked_count, "suggestedMessage",
-                                   plan.message.data ? plan.message.data : "", "groupedBySandbox", groups_of(&plan),
-                                   "projectRoot", plan.project_root));
+                         json_pack("{s:o, s:I, s:I, s:I, s:s, s:o, s:s}", "files", make_commit_files(&plan, false),
+                                   "committableFiles", (json_int_t) plan.dirty_count, "alreadyCommittedFiles",
+                                   (json_int_t) plan.clean_count, "blockedFiles", (json_int_t) plan.blocked_count,
+                                   "suggestedMessage", plan.message.data ? plan.message.data : "", "groupedBySandbox",
+                                   make_commit_groups(&plan), "projectRoot", plan.project_root));
 }
 
 int compat_commit_pending(struct ws *ws, struct err *err)
 {
-    autodone(wanted) struct wanted wanted = { 0 };
+    autodone(commit_wanted) struct commit_wanted wanted = { 0 };
     autodone(review_commit_plan) struct review_commit_plan plan = { 0 };
     char hash[65] = "";
     size_t count = 0;
-    int r = take_wanted(ws, &wanted, err);
+    int r = commit_read_request(ws, &wanted, err);
 
     if (r == 0)
         r = reviews_commit(ws->service, &ws->caller, &wanted.request, &plan, hash, &count, err);
     if (r < 0)
-        return explain(ws, r, &plan, err);
+        return commit_explain(ws, r, &plan, err);
     json_t *body = json_pack("{s:b, s:I}", "success", 1, "filesCommitted", (json_int_t) count);
     compat_set_text(body, "commitHash", hash);
     return compat_answer(ws, 200, body);

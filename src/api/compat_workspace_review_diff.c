@@ -19,7 +19,7 @@
 #define PIECE_BYTES ((size_t) 256 << 10)
 #define MEASURED_MAX 5000 /* files whose lines are counted for the totals */
 
-struct page {
+struct diff_page {
     struct review_diff *diff;
     size_t *places; /* owned */
     size_t count, total, shown;
@@ -32,7 +32,7 @@ struct page {
     struct buf text;
 };
 
-static void page_done(struct page *page)
+static void diff_page_done(struct diff_page *page)
 {
     free(page->places);
     buf_done(&page->files);
@@ -40,7 +40,7 @@ static void page_done(struct page *page)
 }
 
 /* Without content nothing is shown. */
-static int take_wishes(struct ws *ws, struct page *page, struct err *err)
+static int diff_read_wishes(struct ws *ws, struct diff_page *page, struct err *err)
 {
     int r;
 
@@ -52,7 +52,7 @@ static int take_wishes(struct ws *ws, struct page *page, struct err *err)
 }
 
 /* A path from either root; what is in it, too. */
-static int take_page(struct ws *ws, struct page *page, struct err *err)
+static int diff_read_page(struct ws *ws, struct diff_page *page, struct err *err)
 {
     autodone(buf) struct buf clean = BUF_EMPTY;
     autofree char *whole = NULL;
@@ -63,7 +63,7 @@ static int take_page(struct ws *ws, struct page *page, struct err *err)
     r = compat_read_query(ws, err, { "limit", .number = &page->limit, .least = 1, .most = LIMIT_MAX },
                           { "offset", .number = &page->offset, .least = 0, .most = INT32_MAX });
     if (r == 0)
-        r = take_wishes(ws, page, err);
+        r = diff_read_wishes(ws, page, err);
     if (r < 0)
         return r;
     query.offset = (size_t) page->offset;
@@ -83,7 +83,7 @@ static int take_page(struct ws *ws, struct page *page, struct err *err)
     return 0;
 }
 
-static int show(struct page *page, struct err *err)
+static int diff_show_page(struct diff_page *page, struct err *err)
 {
     struct review_diff *diff = page->diff;
     struct compat_review_file about = { .sandbox_id = diff->row.id, .acceptance = &diff->acceptance, .now_ns = page->now_ns };
@@ -107,7 +107,7 @@ static int show(struct page *page, struct err *err)
     return 0;
 }
 
-static json_t *directories_of(const struct review_diff *diff)
+static json_t *make_diff_directories(const struct review_diff *diff)
 {
     json_t *list = json_array();
 
@@ -122,7 +122,7 @@ static json_t *directories_of(const struct review_diff *diff)
     return list;
 }
 
-static json_t *stats_of(const struct change_totals *totals)
+static json_t *make_diff_stats(const struct change_totals *totals)
 {
     return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:I}", "filesChanged", (json_int_t) totals->files,
                      "filesAdded", (json_int_t) totals->added, "filesModified", (json_int_t) totals->modified, "filesDeleted",
@@ -133,17 +133,17 @@ static json_t *stats_of(const struct change_totals *totals)
                      (json_int_t) totals->to_acknowledge);
 }
 
-static json_t *body_of(struct page *page)
+static json_t *make_diff_body(struct diff_page *page)
 {
     struct review_diff *diff = page->diff;
     struct change_totals totals = change_set_totals(&diff->set);
     json_t *body =
         json_pack("{s:o, s:I, s:I, s:I, s:I, s:o, s:s, s:o, s:o, s:o, s:o}", "sandboxId", compat_uuid(diff->row.id),
                   "totalAdded", (json_int_t) totals.added, "totalDeleted", (json_int_t) totals.deleted, "totalModified",
-                  (json_int_t) totals.modified, "totalRenamed", (json_int_t) totals.renamed, "stats", stats_of(&totals),
+                  (json_int_t) totals.modified, "totalRenamed", (json_int_t) totals.renamed, "stats", make_diff_stats(&totals),
                   "diffHash", diff->hash, "projectRoot", compat_text(diff->row.project_root, strlen(diff->row.project_root)),
                   "scopePath", compat_text(diff->row.scope_path, strlen(diff->row.scope_path)), "scopePrefix",
-                  compat_text(diff->prefix, strlen(diff->prefix)), "directories", directories_of(diff));
+                  compat_text(diff->prefix, strlen(diff->prefix)), "directories", make_diff_directories(diff));
 
     if (page->has_content)
         json_object_set_new(body, "unifiedDiff", compat_text(page->text.data ? page->text.data : "", page->text.len));
@@ -163,7 +163,7 @@ static json_t *body_of(struct page *page)
 }
 
 /* Noted when all but the last byte has been sent: what is lost on the way was not shown, and who has it all and approves finds it noted. */
-static int send_noted(struct ws *ws, struct page *page, struct err *err)
+static int diff_send_noted(struct ws *ws, struct diff_page *page, struct err *err)
 {
     const struct buf *body = &page->files;
     int r = 0;
@@ -181,30 +181,30 @@ static int send_noted(struct ws *ws, struct page *page, struct err *err)
 }
 
 /* The list of files is written already; the rest follows it in the same object. */
-static int answer_page(struct ws *ws, struct page *page, struct err *err)
+static int diff_answer_page(struct ws *ws, struct diff_page *page, struct err *err)
 {
     size_t at = page->files.len;
 
-    if (!web_add_json(&page->files, body_of(page)))
+    if (!web_add_json(&page->files, make_diff_body(page)))
         return err_set(err, ERR_INTERNAL, -EILSEQ, "the changes cannot be told as JSON");
     page->files.data[at] = ',';
     if (page->is_noted && page->shown > 0)
-        return send_noted(ws, page, err);
+        return diff_send_noted(ws, page, err);
     web_answer_json_text(ws->web, 200, &page->files);
     return 0;
 }
 
-static bool is_known(struct ws *ws, const char *tag)
+static bool diff_is_known(struct ws *ws, const char *tag)
 {
     const char *known = web_header(ws->web, "if-none-match");
 
     return known && (strstr(known, tag) || strcmp(known, "*") == 0);
 }
 
-static int answer_json(struct ws *ws, struct page *page, struct err *err)
+static int diff_answer_json(struct ws *ws, struct diff_page *page, struct err *err)
 {
     struct review_diff *diff = page->diff;
-    int r = show(page, err);
+    int r = diff_show_page(page, err);
     char tag[CHANGE_SET_HASH_MAX + 2];
 
     if (r == 0 && diff->set.count <= MEASURED_MAX)
@@ -215,20 +215,20 @@ static int answer_json(struct ws *ws, struct page *page, struct err *err)
         return r;
     snprintf(tag, sizeof(tag), "\"%s\"", diff->hash);
     web_add_header(ws->web, "ETag", tag);
-    return is_known(ws, tag) ? compat_answer_empty(ws, 304) : answer_page(ws, page, err);
+    return diff_is_known(ws, tag) ? compat_answer_empty(ws, 304) : diff_answer_page(ws, page, err);
 }
 
 /* ---- streams ---- */
 
-struct stream {
+struct diff_stream {
     struct ws *ws;
-    const struct page *page;
+    const struct diff_page *page;
 };
 
 /* With receipts: the length in a line of its own before each piece; and after each change "0", its id and its hash. */
-static int send_piece(const void *bytes, size_t len, void *cookie)
+static int diff_send_piece(const void *bytes, size_t len, void *cookie)
 {
-    const struct stream *stream = cookie;
+    const struct diff_stream *stream = cookie;
     char head[32];
     int r = 0;
 
@@ -237,9 +237,9 @@ static int send_piece(const void *bytes, size_t len, void *cookie)
     return r < 0 ? r : web_write(stream->ws->web, bytes, len);
 }
 
-static int end_change(const struct file_change *change, void *cookie)
+static int diff_end_change(const struct file_change *change, void *cookie)
 {
-    const struct stream *stream = cookie;
+    const struct diff_stream *stream = cookie;
     autodone(buf) struct buf line = BUF_EMPTY;
 
     if (!stream->page->has_receipts)
@@ -248,7 +248,7 @@ static int end_change(const struct file_change *change, void *cookie)
     return line.len > 0 ? web_write(stream->ws->web, line.data, line.len) : 0;
 }
 
-static int send_text(struct stream *stream, struct page *page, struct err *err)
+static int diff_send_text(struct diff_stream *stream, struct diff_page *page, struct err *err)
 {
     struct change_set *set = &page->diff->set;
     int r = 0;
@@ -262,18 +262,18 @@ static int send_text(struct stream *stream, struct page *page, struct err *err)
         if (r == 0)
             diff_text_add_change(&page->text, change, &compared);
         if (r == 0)
-            r = send_piece(page->text.data, page->text.len, stream);
+            r = diff_send_piece(page->text.data, page->text.len, stream);
         if (r == 0)
-            r = end_change(change, stream);
+            r = diff_end_change(change, stream);
     }
     return r;
 }
 
 /* It is read while it is sent: the hash in its header is of the moment before, and what was shown is what was sent. */
-static int answer_stream(struct ws *ws, struct page *page, bool is_patch, struct err *err)
+static int diff_answer_stream(struct ws *ws, struct diff_page *page, bool is_patch, struct err *err)
 {
     struct review_diff *diff = page->diff;
-    struct stream stream = { ws, page };
+    struct diff_stream stream = { ws, page };
     char tag[CHANGE_SET_HASH_MAX + 2];
     int r = reviews_diff_hash(ws->service, diff, err);
 
@@ -281,7 +281,7 @@ static int answer_stream(struct ws *ws, struct page *page, bool is_patch, struct
         return r;
     snprintf(tag, sizeof(tag), "\"%s\"", diff->hash);
     web_add_header(ws->web, "ETag", tag);
-    if (is_known(ws, tag))
+    if (diff_is_known(ws, tag))
         return compat_answer_empty(ws, 304);
     ws->web->response.content_type = page->has_receipts ? "application/octet-stream"
                                      : is_patch         ? "text/x-diff; charset=utf-8"
@@ -289,8 +289,8 @@ static int answer_stream(struct ws *ws, struct page *page, bool is_patch, struct
     web_add_header(ws->web, "X-Content-Type-Options", "nosniff");
     r = web_begin(ws->web);
     if (r == 0)
-        r = is_patch ? patch_write(&diff->set, page->places, page->count, send_piece, end_change, &stream, err)
-                     : send_text(&stream, page, err);
+        r = is_patch ? patch_write(&diff->set, page->places, page->count, diff_send_piece, diff_end_change, &stream, err)
+                     : diff_send_text(&stream, page, err);
     if (r < 0 || !page->is_noted || page->count == 0)
         return r;
     /* The end of the stream is still to come: who has it finds this noted. */
@@ -311,7 +311,7 @@ int compat_diff_shown(struct ws *ws, struct err *err)
 int compat_diff(struct ws *ws, struct err *err)
 {
     autodone(review_diff) struct review_diff diff = REVIEW_DIFF_NONE;
-    autodone(page) struct page page = { .diff = &diff, .now_ns = clock_wall_ns() };
+    autodone(diff_page) struct diff_page page = { .diff = &diff, .now_ns = clock_wall_ns() };
     const char *format = web_query(ws->web, "format");
     bool is_patch = format && strcmp(format, "patch") == 0, is_stream = is_patch || (format && strcmp(format, "text") == 0);
     int64_t began_ns = clock_now_ns();
@@ -323,9 +323,9 @@ int compat_diff(struct ws *ws, struct err *err)
     if (r == 0)
         r = reviews_diff(ws->service, &ws->caller, ws->id, &diff, err);
     if (r == 0)
-        r = take_page(ws, &page, err);
+        r = diff_read_page(ws, &page, err);
     if (r == 0)
-        r = is_stream ? answer_stream(ws, &page, is_patch, err) : answer_json(ws, &page, err);
+        r = is_stream ? diff_answer_stream(ws, &page, is_patch, err) : diff_answer_json(ws, &page, err);
     sandboxes_totals(ws->service)->diff_ns += (uint64_t) (clock_now_ns() - began_ns);
     return r < 0 ? compat_explain(ws, r, err, NULL) : 0;
 }

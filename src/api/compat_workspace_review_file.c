@@ -11,7 +11,7 @@
 
 #define GO_MODE_SYMLINK (1u << 27) /* the mode integer of the API has a bit of its own for links */
 
-static json_t *path_of(const char *path)
+static json_t *make_path(const char *path)
 {
     return compat_text(path, strlen(path));
 }
@@ -23,8 +23,8 @@ void compat_review_set_paths(json_t *object, const char *sandbox_id, const char 
 
     file_id_make(sandbox_id, scope_path, id);
     json_object_set_new(object, "id", json_string(id));
-    json_object_set_new(object, "filePath", path_of(scope_path));
-    json_object_set_new(object, "projectPath", path_of(whole));
+    json_object_set_new(object, "filePath", make_path(scope_path));
+    json_object_set_new(object, "projectPath", make_path(whole));
 }
 
 json_t *compat_review_lines(const struct buf *lines)
@@ -43,7 +43,7 @@ json_t *compat_review_lines(const struct buf *lines)
     return list;
 }
 
-static json_t *safe_text(const struct buf *bytes)
+static json_t *make_safe_text(const struct buf *bytes)
 {
     autodone(buf) struct buf safe = BUF_EMPTY;
 
@@ -58,13 +58,13 @@ json_t *compat_review_conflict(const struct threeway *merge)
     for (size_t i = 0; i < merge->hunk_count; i++) {
         const struct threeway_hunk *hunk = &merge->hunks[i];
         json_array_append_new(list, json_pack("{s:I, s:o, s:o, s:o}", "line", (json_int_t) hunk->line, "project",
-                                              safe_text(&hunk->project), "base", safe_text(&hunk->base), "agent",
-                                              safe_text(&hunk->agent)));
+                                              make_safe_text(&hunk->project), "base", make_safe_text(&hunk->base), "agent",
+                                              make_safe_text(&hunk->agent)));
     }
     return list;
 }
 
-static json_t *hunks_of(const struct hunk_list *hunks)
+static json_t *make_hunks(const struct hunk_list *hunks)
 {
     json_t *list = json_array();
 
@@ -80,7 +80,7 @@ static json_t *hunks_of(const struct hunk_list *hunks)
     return list;
 }
 
-static void set_mode(json_t *object, const char *key, mode_t mode)
+static void file_set_mode(json_t *object, const char *key, mode_t mode)
 {
     char text[16];
 
@@ -90,13 +90,13 @@ static void set_mode(json_t *object, const char *key, mode_t mode)
     json_object_set_new(object, key, json_string(text));
 }
 
-static void set_target(json_t *object, const char *key, const char *target)
+static void file_set_target(json_t *object, const char *key, const char *target)
 {
     if (target)
         json_object_set_new(object, key, compat_text(target, strlen(target)));
 }
 
-static void set_acceptance(json_t *object, const struct compat_review_file *about, const struct file_change *change)
+static void file_set_acceptance(json_t *object, const struct compat_review_file *about, const struct file_change *change)
 {
     struct acceptance_verdict verdict = decision_check_acceptance(about->acceptance, change);
     json_t *answer = json_pack("{s:s}", "status", acceptance_status_name(verdict.status));
@@ -106,7 +106,7 @@ static void set_acceptance(json_t *object, const struct compat_review_file *abou
     json_object_set_new(object, "acceptance", answer);
 }
 
-static void set_lines(json_t *object, const struct file_change *change, const struct file_diff *diff)
+static void file_set_lines(json_t *object, const struct file_change *change, const struct file_diff *diff)
 {
     const struct {
         const char *key;
@@ -124,15 +124,15 @@ static void set_lines(json_t *object, const struct file_change *change, const st
     if (change->is_whole_only)
         json_object_set_new(object, "wholeOnly", json_true());
     if (diff)
-        json_object_set_new(object, "hunks", hunks_of(&diff->hunks));
+        json_object_set_new(object, "hunks", make_hunks(&diff->hunks));
 }
 
-static void set_rename(json_t *object, const struct file_change *change)
+static void file_set_rename(json_t *object, const struct file_change *change)
 {
     if (change->kind != FILE_CHANGE_RENAMED)
         return;
-    json_object_set_new(object, "oldPath", path_of(change->from->path));
-    json_object_set_new(object, "oldProjectPath", path_of(change->old_path));
+    json_object_set_new(object, "oldPath", make_path(change->from->path));
+    json_object_set_new(object, "oldProjectPath", make_path(change->old_path));
     json_object_set_new(object, "similarity", json_integer((json_int_t) change->percent));
 }
 
@@ -147,19 +147,19 @@ json_t *compat_review_file(const struct compat_review_file *about, const struct 
 
     file_id_make(about->sandbox_id, change->scope_path, id);
     object = json_pack("{s:s, s:o, s:o, s:o, s:s, s:I, s:I, s:s}", "id", id, "sandboxId", compat_uuid(about->sandbox_id),
-                       "filePath", path_of(change->scope_path), "projectPath", path_of(change->path), "changeType",
+                       "filePath", make_path(change->scope_path), "projectPath", make_path(change->path), "changeType",
                        file_change_kind_name(change->kind), "fileSize", (json_int_t) change->new_bytes, "fileMode",
                        (json_int_t) number, "approvalStatus", "pending");
     if (change->old_mode)
         json_object_set_new(object, "oldSize", json_integer((json_int_t) change->old_bytes));
     compat_set_time(object, "detectedAt", about->now_ns);
-    set_mode(object, "oldMode", change->old_mode);
-    set_mode(object, "newMode", change->new_mode);
-    set_target(object, "oldSymlinkTarget", change->old_target);
-    set_target(object, "symlinkTarget", change->new_target);
-    set_rename(object, change);
-    set_lines(object, change, diff);
-    set_acceptance(object, about, change);
+    file_set_mode(object, "oldMode", change->old_mode);
+    file_set_mode(object, "newMode", change->new_mode);
+    file_set_target(object, "oldSymlinkTarget", change->old_target);
+    file_set_target(object, "symlinkTarget", change->new_target);
+    file_set_rename(object, change);
+    file_set_lines(object, change, diff);
+    file_set_acceptance(object, about, change);
     if (change->acknowledge != ACKNOWLEDGE_NOTHING)
         json_object_set_new(object, "acknowledge",
                             json_pack("{s:s, s:s}", "reason", acknowledge_name(change->acknowledge), "text",

@@ -17,7 +17,7 @@
 
 /* ---- create ---- */
 
-static int take_rule(const json_t *given, size_t number, struct rule_list *rules, struct err *err)
+static int create_read_rule(const json_t *given, size_t number, struct rule_list *rules, struct err *err)
 {
     static const char *const keys[] = { "pattern", "type", "permission", "priority", NULL };
     const char *pattern = NULL, *type_name = "", *level_name = NULL;
@@ -41,17 +41,17 @@ static int take_rule(const json_t *given, size_t number, struct rule_list *rules
     return rule_list_add(rules, pattern, strlen(pattern), type, level, (int32_t) priority, err);
 }
 
-static int take_rules_of(const json_t *body, struct rule_list *rules, struct err *err)
+static int create_read_rules(const json_t *body, struct rule_list *rules, struct err *err)
 {
     const json_t *list = NULL;
     int r = compat_get_array(body, "rules", RULES_MAX, &list, err);
 
     for (size_t i = 0; r == 0 && i < json_array_size(list); i++)
-        r = take_rule(json_array_get(list, i), i, rules, err);
+        r = create_read_rule(json_array_get(list, i), i, rules, err);
     return r;
 }
 
-static int take_tags(const json_t *body, const json_t **ret, struct err *err)
+static int create_read_tags(const json_t *body, const json_t **ret, struct err *err)
 {
     autofree const char **texts = NULL;
     size_t count = 0;
@@ -63,7 +63,7 @@ static int take_tags(const json_t *body, const json_t **ret, struct err *err)
 }
 
 /* What the texts and lists of a request are in: borrowed from the body, but for these. */
-struct wanted {
+struct create_wanted {
     struct sandbox_request request;
     struct rule_list rules;
     const char **reserved; /* owned array */
@@ -71,14 +71,14 @@ struct wanted {
     bool host_mount;
 };
 
-static void wanted_done(struct wanted *wanted)
+static void create_wanted_done(struct create_wanted *wanted)
 {
     rule_list_done(&wanted->rules);
     free(wanted->reserved);
     json_decref(wanted->behavior);
 }
 
-static int take_texts(const json_t *body, struct sandbox_request *request, struct err *err)
+static int create_read_texts(const json_t *body, struct sandbox_request *request, struct err *err)
 {
     const struct {
         const char *key;
@@ -98,7 +98,7 @@ static int take_texts(const json_t *body, struct sandbox_request *request, struc
 }
 
 /* `reservedPaths`, else `reservedPath`, else neither. */
-static int take_reserved(const json_t *body, struct wanted *wanted, struct err *err)
+static int create_read_reserved(const json_t *body, struct create_wanted *wanted, struct err *err)
 {
     const char *one = "";
     size_t count = 0;
@@ -116,7 +116,7 @@ static int take_reserved(const json_t *body, struct wanted *wanted, struct err *
 }
 
 /* Beside the behaviour or in it. */
-static int take_no_lock(const json_t *body, const json_t *behavior, struct sandbox_request *request, struct err *err)
+static int create_read_no_lock(const json_t *body, const json_t *behavior, struct sandbox_request *request, struct err *err)
 {
     const json_t *beside = json_object_get(body, "noLock");
     bool is_given = false, in_behavior = false;
@@ -132,7 +132,7 @@ static int take_no_lock(const json_t *body, const json_t *behavior, struct sandb
     return 0;
 }
 
-static int take_host_mount(const json_t *body, struct wanted *wanted, struct err *err)
+static int create_read_host_mount(const json_t *body, struct create_wanted *wanted, struct err *err)
 {
     const json_t *given = json_object_get(body, "hostMount");
 
@@ -141,44 +141,44 @@ static int take_host_mount(const json_t *body, struct wanted *wanted, struct err
     return compat_get_bool(body, "hostMount", &wanted->host_mount, err);
 }
 
-static int take_request(const json_t *body, struct wanted *wanted, struct err *err)
+static int create_read_request(const json_t *body, struct create_wanted *wanted, struct err *err)
 {
     struct sandbox_request *request = &wanted->request;
     const json_t *behavior = NULL;
-    int r = take_texts(body, request, err);
+    int r = create_read_texts(body, request, err);
 
     if (r == 0)
-        r = take_reserved(body, wanted, err);
+        r = create_read_reserved(body, wanted, err);
     if (r == 0)
-        r = take_host_mount(body, wanted, err);
+        r = create_read_host_mount(body, wanted, err);
     if (r == 0)
-        r = take_tags(body, &request->tags, err);
+        r = create_read_tags(body, &request->tags, err);
     if (r == 0)
         r = compat_read(body, err, { "metadata", .object = &request->metadata }, { "behavior", .object = &behavior });
     if (r == 0)
-        r = take_no_lock(body, behavior, request, err);
+        r = create_read_no_lock(body, behavior, request, err);
     if (r == 0)
         r = behavior_normalise(behavior, &wanted->behavior, err);
     request->behavior = wanted->behavior;
     request->rules = &wanted->rules;
-    return r < 0 ? r : take_rules_of(body, &wanted->rules, err);
+    return r < 0 ? r : create_read_rules(body, &wanted->rules, err);
 }
 
 int compat_create(struct ws *ws, struct err *err)
 {
     static const struct pair_list none;
-    autodone(wanted) struct wanted wanted = { .request = { .codebase_id = "",
-                                                           .name = "",
-                                                           .labels = &none,
-                                                           .env = &none,
-                                                           .image = "",
-                                                           .network = "",
-                                                           .restarts = true,
-                                                           .starts = true,
-                                                           .key_lasts = true,
-                                                           .shows_unfinished = true } };
+    autodone(create_wanted) struct create_wanted wanted = { .request = { .codebase_id = "",
+                                                                         .name = "",
+                                                                         .labels = &none,
+                                                                         .env = &none,
+                                                                         .image = "",
+                                                                         .network = "",
+                                                                         .restarts = true,
+                                                                         .starts = true,
+                                                                         .key_lasts = true,
+                                                                         .shows_unfinished = true } };
     autodone(sandbox_creation) struct sandbox_creation made = { 0 };
-    int r = take_request(ws->body, &wanted, err);
+    int r = create_read_request(ws->body, &wanted, err);
 
     wanted.request.runtime = sandboxes_plain_runtime(ws->service);
     if (r == 0)
@@ -201,7 +201,7 @@ int compat_get(struct ws *ws, struct err *err)
     return compat_answer_object(ws, 200, &row);
 }
 
-static int take_statuses(struct ws *ws, unsigned *ret, struct err *err)
+static int list_read_statuses(struct ws *ws, unsigned *ret, struct err *err)
 {
     for (size_t i = 0; i < ws->web->query_count; i++) {
         const struct web_pair *pair = &ws->web->queries[i];
@@ -232,7 +232,7 @@ int compat_list(struct ws *ws, struct err *err)
                                      .project_root = query_or_null(ws, "projectRoot"),
                                      .scope_path = query_or_null(ws, "scopePath") };
     int64_t limit = LIST_DEFAULT, offset = 0, total = 0;
-    int r = take_statuses(ws, &filter.states, err);
+    int r = list_read_statuses(ws, &filter.states, err);
 
     if (r == 0)
         r = compat_read_query(ws, err, { "limit", .number = &limit, .least = 0, .most = INT64_MAX },
@@ -264,7 +264,7 @@ typedef int (*step_fn)(struct service *service, const struct caller *caller, con
                        struct sandbox_row *ret, struct err *err);
 
 /* What was decided is not started by these routes: it is restored first. */
-static int take_step(struct ws *ws, step_fn fn, struct err *err)
+static int sandbox_take_step(struct ws *ws, step_fn fn, struct err *err)
 {
     autodone(sandbox_row) struct sandbox_row row = { 0 };
     struct sandbox_step step = { .states = SANDBOX_STATE_BIT(SANDBOX_STATE_STOPPED), .may_be_so = true };
@@ -277,12 +277,12 @@ static int take_step(struct ws *ws, step_fn fn, struct err *err)
 
 int compat_stop(struct ws *ws, struct err *err)
 {
-    return take_step(ws, sandboxes_stop, err);
+    return sandbox_take_step(ws, sandboxes_stop, err);
 }
 
 int compat_start(struct ws *ws, struct err *err)
 {
-    return take_step(ws, sandboxes_start, err);
+    return sandbox_take_step(ws, sandboxes_start, err);
 }
 
 int compat_delete(struct ws *ws, struct err *err)

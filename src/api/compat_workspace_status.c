@@ -22,7 +22,7 @@
 
 /* ---- counters ---- */
 
-static int64_t total_of(const struct sandbox_count counts[SANDBOX_STATE_COUNT], bool of_bytes)
+static int64_t count_total(const struct sandbox_count counts[SANDBOX_STATE_COUNT], bool of_bytes)
 {
     int64_t sum = 0;
 
@@ -35,7 +35,7 @@ static int64_t total_of(const struct sandbox_count counts[SANDBOX_STATE_COUNT], 
 /* ---- health ---- */
 
 /* What is only the caller's: of an administrator, everybody's. What cannot be counted now is left out. */
-static void add_own_health(json_t *answer, struct service *service, const struct caller *caller)
+static void health_add_own(json_t *answer, struct service *service, const struct caller *caller)
 {
     struct sandbox_count counts[SANDBOX_STATE_COUNT];
     const char *root = sandboxes_project_root(service);
@@ -46,10 +46,10 @@ static void add_own_health(json_t *answer, struct service *service, const struct
         json_object_set_new(answer, "config", json_pack("{s:o}", "projectRoot", compat_text(root, strlen(root))));
     if (sandboxes_count(service, caller, SANDBOX_BASE_DIRECTORY, counts, &ignored) < 0)
         return;
-    json_int_t kept = total_of(counts, false) - counts[SANDBOX_STATE_DELETED].count;
+    json_int_t kept = count_total(counts, false) - counts[SANDBOX_STATE_DELETED].count;
     json_object_set_new(metrics, "total_sandboxes", json_integer(kept));
     json_object_set_new(metrics, "active_sandboxes", json_integer(counts[SANDBOX_STATE_ACTIVE].count));
-    json_object_set_new(metrics, "total_disk_usage_bytes", json_integer(total_of(counts, true)));
+    json_object_set_new(metrics, "total_disk_usage_bytes", json_integer(count_total(counts, true)));
 }
 
 json_t *compat_health_make(struct service *service, const struct caller *caller, bool *ret_is_up)
@@ -75,7 +75,7 @@ json_t *compat_health_make(struct service *service, const struct caller *caller,
                   (double) (heap.uordblks + heap.hblkhd) / (1 << 20), "uptime_seconds", uptime_sec);
     compat_set_time(answer, "timestamp", clock_wall_ns());
     if (is_up)
-        add_own_health(answer, service, caller);
+        health_add_own(answer, service, caller);
     return answer;
 }
 
@@ -102,7 +102,7 @@ int compat_stats(struct ws *ws, struct err *err)
 
     if (r < 0)
         return r;
-    int64_t count = total_of(counts, false), bytes = total_of(counts, true);
+    int64_t count = count_total(counts, false), bytes = count_total(counts, true);
     int64_t kept = count - counts[SANDBOX_STATE_DELETED].count;
     json_t *stats = json_pack(
         "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f}", "totalCount", (json_int_t) count, "activeCount",
@@ -153,7 +153,7 @@ json_t *compat_metrics_make(struct service *service)
 /* ---- audit ---- */
 
 /* "created" and so on; versions before this one called them "workspace_created". */
-static const char *type_of(const char *type)
+static const char *audit_type(const char *type)
 {
     static const char *const prefixes[] = { "sandbox_", "workspace_" };
 
@@ -163,13 +163,13 @@ static const char *type_of(const char *type)
     return strcmp(type, DESTROYED) == 0 ? "deleted" : type;
 }
 
-static json_t *event_of(const struct event_info *event)
+static json_t *make_audit_event(const struct event_info *event)
 {
     static const char *const shown[] = { "actor", "actorType", "claimedActor", "sandboxState" };
     const char *type = event->type;
     json_t *payload = json_loads(event->payload, 0, NULL), *item;
 
-    type = type_of(type);
+    type = audit_type(type);
     /* No path of a sandbox's files begins with a slash, so it is no file's id. */
     autofree char *name = xprintf("/event/%" PRId64, event->sequence);
     char id[FILE_ID_LEN + 1] = "";
@@ -197,7 +197,7 @@ static json_t *event_of(const struct event_info *event)
     return item;
 }
 
-static int audit(struct ws *ws, const char *id, struct err *err)
+static int audit_answer(struct ws *ws, const char *id, struct err *err)
 {
     autodone(event_page) struct event_page page = { 0 };
     int64_t limit = AUDIT_DEFAULT, offset = 0, total = 0;
@@ -212,7 +212,7 @@ static int audit(struct ws *ws, const char *id, struct err *err)
         return r;
     json_t *list = json_array();
     for (size_t i = 0; i < page.count; i++)
-        json_array_append_new(list, event_of(&page.items[i]));
+        json_array_append_new(list, make_audit_event(&page.items[i]));
     json_t *answer = json_pack("{s:o, s:I, s:I, s:I, s:b, s:o}", "events", list, "total", (json_int_t) total, "limit",
                                (json_int_t) limit, "offset", (json_int_t) offset, "hasMore", total > offset + limit,
                                "sandboxId", *id ? compat_uuid(id) : json_string(""));
@@ -227,7 +227,7 @@ int compat_audit(struct ws *ws, struct err *err)
 
     if (given && *given && sandbox_id_parse(given, id) < 0)
         return err_reject(err, -EINVAL, given, "is no id of a sandbox");
-    return audit(ws, id, err);
+    return audit_answer(ws, id, err);
 }
 
 int compat_audit_one(struct ws *ws, struct err *err)
@@ -235,7 +235,7 @@ int compat_audit_one(struct ws *ws, struct err *err)
     autodone(sandbox_row) struct sandbox_row row = { 0 };
     int r = sandboxes_get_row(ws->service, &ws->caller, ws->id, &row, err);
 
-    return r < 0 ? r : audit(ws, ws->id, err);
+    return r < 0 ? r : audit_answer(ws, ws->id, err);
 }
 
 /* ---- what this is ---- */

@@ -77,7 +77,7 @@ static void terminal_complain_with(struct terminal *terminal, const char *text, 
     terminal_say(terminal, value);
 }
 
-static void complain(struct terminal *terminal, const char *text)
+static void terminal_complain(struct terminal *terminal, const char *text)
 {
     terminal_complain_with(terminal, text, 0);
 }
@@ -90,11 +90,11 @@ static void terminal_hang_up(struct terminal *terminal, enum websocket_status st
 
 static void terminal_give_up(struct terminal *terminal, enum websocket_status status, const char *text)
 {
-    complain(terminal, text);
+    terminal_complain(terminal, text);
     terminal_hang_up(terminal, status, text);
 }
 
-static void show_text(struct terminal *terminal, bool is_err, size_t len)
+static void terminal_show_text(struct terminal *terminal, bool is_err, size_t len)
 {
     struct buf *cut = &terminal->cut[is_err];
 
@@ -120,7 +120,7 @@ static void terminal_show(struct terminal *terminal, enum ctl_stream stream, con
         websocket_send(terminal->socket, true, bytes, len);
     } else {
         buf_add(&terminal->cut[is_err], bytes, len);
-        show_text(terminal, is_err, compat_text_whole(terminal->cut[is_err].data, terminal->cut[is_err].len));
+        terminal_show_text(terminal, is_err, compat_text_whole(terminal->cut[is_err].data, terminal->cut[is_err].len));
     }
 }
 
@@ -143,9 +143,9 @@ static void terminal_show_end(struct terminal *terminal, const struct terminal_e
     terminal->has_ended = terminal->is_over = true;
     terminal_show(terminal, CTL_STREAM_ERR, news->bytes, news->len);
     for (int i = 0; i < 2; i++)
-        show_text(terminal, i, terminal->cut[i].len);
+        terminal_show_text(terminal, i, terminal->cut[i].len);
     if (news->exit_code < 0)
-        complain(terminal, news->text);
+        terminal_complain(terminal, news->text);
     if (news->timed_out)
         json_object_set_new(end, "timedOut", json_true());
     if (news->ran_out_of_memory)
@@ -157,46 +157,46 @@ static void terminal_show_end(struct terminal *terminal, const struct terminal_e
 
 /* ---- to the process ---- */
 
-static void check_input(struct terminal *terminal, int r, const struct err *err)
+static void terminal_check_input(struct terminal *terminal, int r, const struct err *err)
 {
     if (r < 0 && !terminal->is_over)
         terminal_give_up(terminal, WEBSOCKET_INTERNAL_ERROR, err->text);
 }
 
 /* The WebSocket is not read until it is taken, from now on: who sends faster than it is taken would fill our memory meanwhile. */
-static void type(struct terminal *terminal, const void *bytes, size_t len)
+static void terminal_type(struct terminal *terminal, const void *bytes, size_t len)
 {
     struct err err = ERR_NONE;
 
-    check_input(terminal, terminal_input_add(&terminal->input, bytes, len, &err), &err);
+    terminal_check_input(terminal, terminal_input_add(&terminal->input, bytes, len, &err), &err);
     websocket_pause(terminal->socket, !terminal_input_is_empty(&terminal->input));
 }
 
-static void end_input(struct terminal *terminal)
+static void terminal_end_input(struct terminal *terminal)
 {
     struct err err = ERR_NONE;
 
-    check_input(terminal, terminal_input_end(&terminal->input, &err), &err);
+    terminal_check_input(terminal, terminal_input_end(&terminal->input, &err), &err);
 }
 
 /* ---- from the client ---- */
 
 /* As a shell has it, of a command that could not be started in a terminal. */
-static int exit_code_of(const struct err *err)
+static int terminal_exit_code(const struct err *err)
 {
     if (!err->reason)
         return 0;
     return strcmp(err->reason, "COMMAND_NOT_FOUND") == 0 ? 127 : strcmp(err->reason, "COMMAND_NOT_EXECUTABLE") == 0 ? 126 : 0;
 }
 
-static int read_size(const json_t *object, int64_t *rows, int64_t *cols, struct err *err)
+static int terminal_read_size(const json_t *object, int64_t *rows, int64_t *cols, struct err *err)
 {
     int r = compat_get_int(object, "rows", 1, SIZE_MAX_CELLS, rows, err);
 
     return r < 0 ? r : compat_get_int(object, "cols", 1, SIZE_MAX_CELLS, cols, err);
 }
 
-static void greet(struct terminal *terminal)
+static void terminal_greet(struct terminal *terminal)
 {
     autodone(process_info) struct process_info info = { 0 };
     struct ws *ws = terminal->ws;
@@ -209,7 +209,7 @@ static void greet(struct terminal *terminal)
     terminal->input.is_piped = terminal->is_piped;
 }
 
-static int attach(struct terminal *terminal, const char *which, struct err *err)
+static int terminal_attach(struct terminal *terminal, const char *which, struct err *err)
 {
     struct ws *ws = terminal->ws;
 
@@ -218,7 +218,7 @@ static int attach(struct terminal *terminal, const char *which, struct err *err)
     return sandbox_terminal_attach(ws->service, &ws->caller, ws->id, which, &terminal->link, err);
 }
 
-static int open_new(struct terminal *terminal, const json_t *object, struct err *err)
+static int terminal_open(struct terminal *terminal, const json_t *object, struct err *err)
 {
     autodone(compat_command) struct compat_command command = { 0 };
     int64_t rows = 24, cols = 80;
@@ -227,7 +227,7 @@ static int open_new(struct terminal *terminal, const json_t *object, struct err 
     int r = compat_command_read(object, &command, err);
 
     if (r == 0)
-        r = read_size(object, &rows, &cols, err);
+        r = terminal_read_size(object, &rows, &cols, err);
     if (r == 0)
         r = compat_read(object, err, { "tty", .flag = &is_tty }, { "timeout", .duration_ns = &command.command.timeout_ns });
     if (r < 0)
@@ -243,7 +243,7 @@ static int open_new(struct terminal *terminal, const json_t *object, struct err 
     return sandbox_terminal_open(ws->service, &ws->caller, ws->id, &command.command, &terminal->link, err);
 }
 
-static void begin(struct terminal *terminal, const json_t *object)
+static void terminal_begin(struct terminal *terminal, const json_t *object)
 {
     static const char *const keys[] = { "command",      "args",           "allowNetwork",  "env",        "workingDir",
                                         "sessionId",    "isolationLevel", "memoryLimitMB", "cpuTimeSec", "timeoutSec",
@@ -260,27 +260,27 @@ static void begin(struct terminal *terminal, const json_t *object)
                         { "keepAlive", .flag = &terminal->keeps_alive }, { "interactive", .flag = &wants_input },
                         { "attach", .text = &which });
     if (r == 0)
-        r = which ? attach(terminal, which, &err) : open_new(terminal, object, &err);
+        r = which ? terminal_attach(terminal, which, &err) : terminal_open(terminal, object, &err);
     if (r < 0) {
-        terminal_complain_with(terminal, err.text, exit_code_of(&err));
+        terminal_complain_with(terminal, err.text, terminal_exit_code(&err));
         terminal_hang_up(terminal, err.code == ERR_INVALID_ARGUMENT ? WEBSOCKET_POLICY : WEBSOCKET_INTERNAL_ERROR, err.text);
         return;
     }
     websocket_set_message_max(terminal->socket, WEBSOCKET_MESSAGE_MAX);
-    greet(terminal);
+    terminal_greet(terminal);
     if (terminal->is_piped && !wants_input)
         sandbox_terminal_end_input(terminal->link);
 }
 
-static void resize(struct terminal *terminal, const json_t *object, struct err *err)
+static void terminal_resize(struct terminal *terminal, const json_t *object, struct err *err)
 {
     int64_t rows = 24, cols = 80;
 
-    if (read_size(object, &rows, &cols, err) == 0)
+    if (terminal_read_size(object, &rows, &cols, err) == 0)
         sandbox_terminal_resize(terminal->link, (uint16_t) rows, (uint16_t) cols, err);
 }
 
-static void take_message(struct terminal *terminal, const json_t *object)
+static void terminal_take_message(struct terminal *terminal, const json_t *object)
 {
     struct err err = ERR_NONE;
     const char *kind = "", *data = "";
@@ -290,11 +290,11 @@ static void take_message(struct terminal *terminal, const json_t *object)
         if (compat_get_text(object, "data", WEBSOCKET_MESSAGE_MAX, &data, &err) == 0)
             len = strlen(data);
         if (len > 0)
-            type(terminal, data, len);
+            terminal_type(terminal, data, len);
     } else if (strcmp(kind, "eof") == 0 && terminal->is_piped) {
-        end_input(terminal);
+        terminal_end_input(terminal);
     } else if (strcmp(kind, "resize") == 0 && !terminal->is_piped) {
-        resize(terminal, object, &err);
+        terminal_resize(terminal, object, &err);
     } else if (strcmp(kind, "ping") == 0) {
         terminal_say(terminal, json_pack("{s:s}", "type", "pong"));
     } else if (strcmp(kind, "detach") == 0 && !terminal->is_piped) {
@@ -310,7 +310,7 @@ static void take_message(struct terminal *terminal, const json_t *object)
 }
 
 /* NUL is something that people type (Ctrl-Space), and jansson refuses it in texts unless it is told to take it; such go as binary. */
-static int on_message(bool is_binary, const void *bytes, size_t len, void *cookie)
+static int terminal_on_message(bool is_binary, const void *bytes, size_t len, void *cookie)
 {
     struct terminal *terminal = cookie;
     json_t *object;
@@ -319,23 +319,23 @@ static int on_message(bool is_binary, const void *bytes, size_t len, void *cooki
         return -EPIPE;
     if (is_binary && terminal->link) {
         if (len > 0)
-            type(terminal, bytes, len);
+            terminal_type(terminal, bytes, len);
         return 0;
     }
     object = is_binary ? NULL : json_loadb(bytes, len, JSON_REJECT_DUPLICATES, NULL);
     if (!json_is_object(object))
         terminal_give_up(terminal, WEBSOCKET_POLICY, "a message is no JSON object");
     else if (!terminal->link)
-        begin(terminal, object);
+        terminal_begin(terminal, object);
     else
-        take_message(terminal, object);
+        terminal_take_message(terminal, object);
     json_decref(object);
     return terminal->is_over ? -EPIPE : 0;
 }
 
 /* ---- from the process ---- */
 
-static void receive(struct terminal *terminal)
+static void terminal_receive(struct terminal *terminal)
 {
     struct err err = ERR_NONE;
     struct terminal_event news;
@@ -350,11 +350,11 @@ static void receive(struct terminal *terminal)
     } else if (news.kind == TERMINAL_ENDED) {
         terminal_show_end(terminal, &news);
     } else if (news.kind == TERMINAL_TAKEN) {
-        check_input(terminal, terminal_input_taken(&terminal->input, &err), &err);
+        terminal_check_input(terminal, terminal_input_taken(&terminal->input, &err), &err);
     }
 }
 
-static void serve(struct terminal *terminal)
+static void terminal_serve(struct terminal *terminal)
 {
     struct websocket *socket = terminal->socket;
     struct err err = ERR_NONE;
@@ -378,9 +378,9 @@ static void serve(struct terminal *terminal)
         if (fds[2].revents)
             return;
         if (fds[3].revents)
-            check_input(terminal, terminal_input_feed(&terminal->input, &err), &err);
+            terminal_check_input(terminal, terminal_input_feed(&terminal->input, &err), &err);
         if (fds[1].revents)
-            receive(terminal);
+            terminal_receive(terminal);
         if (websocket_work(socket, fds[0].revents) < 0)
             return;
         if (!terminal->link && !terminal->is_over && clock_now_ns() > first_by_ns)
@@ -389,7 +389,7 @@ static void serve(struct terminal *terminal)
 }
 
 /* What nobody is attached to any more and nobody wanted to keep. A server that ends takes nothing with it. */
-static void leave(struct terminal *terminal)
+static void terminal_leave(struct terminal *terminal)
 {
     struct ws *ws = terminal->ws;
 
@@ -412,9 +412,9 @@ int compat_terminal(struct ws *ws, struct err *err)
     if (r == 0)
         r = compat_query_bool(ws, "binary", &terminal.is_binary, err);
     if (r == 0 && which && *which)
-        r = attach(&terminal, which, err);
+        r = terminal_attach(&terminal, which, err);
     if (r == 0)
-        r = web_upgrade(ws->web, &options, on_message, &terminal, &socket, err);
+        r = web_upgrade(ws->web, &options, terminal_on_message, &terminal, &socket, err);
     if (r == -EPROTONOSUPPORT) {
         ws->status = 426;
         compat_hint(ws, "ask with a client that speaks WebSocket, version 13");
@@ -423,13 +423,13 @@ int compat_terminal(struct ws *ws, struct err *err)
         terminal.socket = socket;
         if (terminal.link) {
             websocket_set_message_max(socket, WEBSOCKET_MESSAGE_MAX);
-            greet(&terminal);
+            terminal_greet(&terminal);
         }
-        serve(&terminal);
+        terminal_serve(&terminal);
         websocket_finish(socket, terminal.has_ended ? SLOW_MS : CLOSE_MS, ws->caller.cancel_fd);
         web_hang_up(ws->web, socket);
     }
-    leave(&terminal);
+    terminal_leave(&terminal);
     buf_done(&terminal.input.typed);
     buf_done(&terminal.cut[0]);
     buf_done(&terminal.cut[1]);

@@ -13,21 +13,21 @@
 #define MESSAGE_BYTES_MAX ((size_t) 64 << 10)
 
 /* What a request's lists are in. */
-struct wanted {
+struct approve_wanted {
     struct review_approval approval;
     struct review_selection selection;
     const char **words; /* owned array: what is acknowledged */
     json_t *hashes;     /* owned */
 };
 
-static void wanted_done(struct wanted *wanted)
+static void approve_wanted_done(struct approve_wanted *wanted)
 {
     review_selection_done(&wanted->selection);
     free(wanted->words);
     json_decref(wanted->hashes);
 }
 
-static int take_acknowledged(const Sandbox__V1__ApproveRequest *in, struct wanted *ret, struct err *err)
+static int approve_take_acknowledged(const Sandbox__V1__ApproveRequest *in, struct approve_wanted *ret, struct err *err)
 {
     struct review_approval *approval = &ret->approval;
 
@@ -47,7 +47,7 @@ static int take_acknowledged(const Sandbox__V1__ApproveRequest *in, struct wante
     return 0;
 }
 
-static int take_hashes(const Sandbox__V1__ApproveRequest *in, struct wanted *ret, struct err *err)
+static int approve_take_hashes(const Sandbox__V1__ApproveRequest *in, struct approve_wanted *ret, struct err *err)
 {
     if (in->n_file_hashes == 0)
         return 0;
@@ -62,7 +62,7 @@ static int take_hashes(const Sandbox__V1__ApproveRequest *in, struct wanted *ret
     return 0;
 }
 
-static int take_request(const Sandbox__V1__ApproveRequest *in, struct wanted *ret, struct err *err)
+static int approve_take_request(const Sandbox__V1__ApproveRequest *in, struct approve_wanted *ret, struct err *err)
 {
     int r = review_selection_take(in->selection, &ret->selection, err);
 
@@ -81,9 +81,9 @@ static int take_request(const Sandbox__V1__ApproveRequest *in, struct wanted *re
         .version = in->expected_version,
     };
     if (r == 0)
-        r = take_acknowledged(in, ret, err);
+        r = approve_take_acknowledged(in, ret, err);
     if (r == 0)
-        r = take_hashes(in, ret, err);
+        r = approve_take_hashes(in, ret, err);
     if (r == 0 && in->run_hooks && !in->dry_run)
         r = err_invalid(err, "run_hooks is for a dry run: otherwise they always run");
     if (r == 0 && in->run_hooks && in->skip_hooks)
@@ -99,12 +99,12 @@ static int take_request(const Sandbox__V1__ApproveRequest *in, struct wanted *re
 
 /* ---- the answer ---- */
 
-static bool stops_it(enum review_verdict verdict)
+static bool verdict_stops(enum review_verdict verdict)
 {
     return verdict >= REVIEW_VERDICT_CONFLICT;
 }
 
-static void add_verdicts(Sandbox__V1__ApproveResponse *out, const struct review_approved *approved)
+static void approve_add_verdicts(Sandbox__V1__ApproveResponse *out, const struct review_approved *approved)
 {
     size_t cap = 0, bytes = 0;
 
@@ -124,7 +124,8 @@ static void add_verdicts(Sandbox__V1__ApproveResponse *out, const struct review_
     }
 }
 
-static Sandbox__V1__ApproveResponse *make_answer(const struct request *request, const struct review_approved *approved)
+static Sandbox__V1__ApproveResponse *make_approve_response(const struct request *request,
+                                                           const struct review_approved *approved)
 {
     Sandbox__V1__ApproveResponse *out = xnew(Sandbox__V1__ApproveResponse);
 
@@ -133,7 +134,7 @@ static Sandbox__V1__ApproveResponse *make_answer(const struct request *request, 
         out->sandbox = make_sandbox_of_row(request->service, &approved->row);
     out->applied = (int32_t) approved->applied;
     out->remaining = (int32_t) approved->remaining;
-    add_verdicts(out, approved);
+    approve_add_verdicts(out, approved);
     out->approval_id = xdup(approved->approve.id);
     out->diff_hash = xdup(approved->hash);
     out->commit_hash = make_string(approved->commit_hash);
@@ -145,7 +146,7 @@ static Sandbox__V1__ApproveResponse *make_answer(const struct request *request, 
 }
 
 /* What stopped it, as far as it fits beside the reason. */
-static void set_failure(struct call *call, const struct review_approved *approved)
+static void approve_set_failure(struct call *call, const struct review_approved *approved)
 {
     Sandbox__V1__ReviewFailure *out = xnew(Sandbox__V1__ReviewFailure);
     size_t room = call_failure_room(call), bytes = 0, cap = 0;
@@ -155,7 +156,7 @@ static void set_failure(struct call *call, const struct review_approved *approve
     for (size_t i = 0; approved->verdicts && i < approved->set.count; i++) {
         Sandbox__V1__FileVerdict *file;
 
-        if (approved->set.items[i].is_dir || !stops_it(approved->verdicts[i]))
+        if (approved->set.items[i].is_dir || !verdict_stops(approved->verdicts[i]))
             continue;
         out->total++;
         if (bytes >= room)
@@ -173,7 +174,7 @@ static void set_failure(struct call *call, const struct review_approved *approve
 }
 
 /* Reasons that lie in the changes, not in the request: a dry run answers with them. */
-static bool is_refusal(const char *reason)
+static bool approve_is_refusal(const char *reason)
 {
     static const char *const reasons[] = { "CONFLICTS",        "DIFF_STALE",      "DIFF_NOT_SERVED", "NOT_ACCEPTED",
                                            "UNACKNOWLEDGED",   "FOREIGN_CHANGES", "HUNK_UNKNOWN",    "HOOK_FAILED",
@@ -188,24 +189,24 @@ static bool is_refusal(const char *reason)
 int handle_approve(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__ApproveRequest *in = message;
-    autodone(wanted) struct wanted wanted = { 0 };
+    autodone(approve_wanted) struct approve_wanted wanted = { 0 };
     autodone(review_approved) struct review_approved approved = REVIEW_APPROVED_NONE;
     Sandbox__V1__ApproveResponse *out;
     char id[SANDBOX_ID_MAX];
     int r = request_find_sandbox(request, in->sandbox_id, id, err);
 
     if (r == 0)
-        r = take_request(in, &wanted, err);
+        r = approve_take_request(in, &wanted, err);
     if (r < 0)
         return r;
     r = reviews_approve(request->service, &request->caller, id, &wanted.approval, &approved, err);
-    if (r < 0 && !is_refusal(err->reason))
+    if (r < 0 && !approve_is_refusal(err->reason))
         return r;
     if (r < 0 && !in->dry_run) {
-        set_failure(request->call, &approved);
+        approve_set_failure(request->call, &approved);
         return r;
     }
-    out = make_answer(request, &approved);
+    out = make_approve_response(request, &approved);
     if (r < 0) {
         out->refusal = xnew(Sandbox__V1__Refusal);
         sandbox__v1__refusal__init(out->refusal);

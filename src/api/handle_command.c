@@ -21,7 +21,7 @@ struct collected {
     struct buf out, err;
 };
 
-static int take_command(const void *message, struct command_request *ret, struct pair_list *env, struct err *err)
+static int exec_take_command(const void *message, struct command_request *ret, struct pair_list *env, struct err *err)
 {
     const Sandbox__V1__ExecRequest *in = message;
     int r = request_need(in->sandbox_id, "sandbox_id", err);
@@ -48,7 +48,7 @@ static int take_command(const void *message, struct command_request *ret, struct
     return 0;
 }
 
-static int take_session_command(const void *message, struct command_request *ret, struct pair_list *env, struct err *err)
+static int exec_take_session_command(const void *message, struct command_request *ret, struct pair_list *env, struct err *err)
 {
     const Sandbox__V1__SessionExecRequest *in = message;
     int r = request_need(in->session_id, "session_id", err);
@@ -73,7 +73,7 @@ typedef int (*take_fn)(const void *message, struct command_request *ret, struct 
 
 /* ---- to its end ---- */
 
-static int collect(enum ctl_stream stream, const void *bytes, size_t len, void *cookie)
+static int exec_collect_output(enum ctl_stream stream, const void *bytes, size_t len, void *cookie)
 {
     struct collected *collected = cookie;
 
@@ -81,34 +81,34 @@ static int collect(enum ctl_stream stream, const void *bytes, size_t len, void *
     return 0;
 }
 
-static char *text_of(const struct buf *stream, size_t max, protobuf_c_boolean *is_cut)
+static char *make_output_text(const struct buf *stream, size_t max, protobuf_c_boolean *is_cut)
 {
     return make_text_within(stream->data ? stream->data : "", stream->len, max, is_cut);
 }
 
-static size_t least(size_t a, size_t b)
+static size_t smaller_size(size_t a, size_t b)
 {
     return a < b ? a : b;
 }
 
 /* Each stream has half of the module, and what the other one leaves of its half. */
-static void set_texts(Sandbox__V1__ExecResult *out, const struct collected *collected)
+static void exec_set_texts(Sandbox__V1__ExecResult *out, const struct collected *collected)
 {
     size_t half = STREAMS_BYTES_MAX / 2, out_len, err_len;
 
-    out->stdout = text_of(&collected->out, STREAMS_BYTES_MAX, &out->stdout_truncated);
-    out->stderr = text_of(&collected->err, STREAMS_BYTES_MAX, &out->stderr_truncated);
+    out->stdout = make_output_text(&collected->out, STREAMS_BYTES_MAX, &out->stdout_truncated);
+    out->stderr = make_output_text(&collected->err, STREAMS_BYTES_MAX, &out->stderr_truncated);
     out_len = strlen(out->stdout);
     err_len = strlen(out->stderr);
     if (out_len + err_len <= STREAMS_BYTES_MAX)
         return;
     free(out->stdout);
     free(out->stderr);
-    out->stdout = text_of(&collected->out, STREAMS_BYTES_MAX - least(err_len, half), &out->stdout_truncated);
-    out->stderr = text_of(&collected->err, STREAMS_BYTES_MAX - least(out_len, half), &out->stderr_truncated);
+    out->stdout = make_output_text(&collected->out, STREAMS_BYTES_MAX - smaller_size(err_len, half), &out->stdout_truncated);
+    out->stderr = make_output_text(&collected->err, STREAMS_BYTES_MAX - smaller_size(out_len, half), &out->stderr_truncated);
 }
 
-static Sandbox__V1__ExecResult *make_result(const struct collected *collected, const struct command_result *result)
+static Sandbox__V1__ExecResult *make_exec_result(const struct collected *collected, const struct command_result *result)
 {
     Sandbox__V1__ExecResult *out = xnew(Sandbox__V1__ExecResult);
 
@@ -117,7 +117,7 @@ static Sandbox__V1__ExecResult *make_result(const struct collected *collected, c
     out->duration = make_duration(result->duration_ns);
     out->stdout_truncated = result->out_cut;
     out->stderr_truncated = result->err_cut;
-    set_texts(out, collected);
+    exec_set_texts(out, collected);
     out->exec_id = xdup(result->name);
     out->codebase_version = (int64_t) result->version;
     out->sync_conflicts = make_texts(result->conflicts, result->conflict_count);
@@ -125,7 +125,8 @@ static Sandbox__V1__ExecResult *make_result(const struct collected *collected, c
     return out;
 }
 
-static int run(const struct request *request, const void *message, take_fn take, ProtobufCMessage **ret, struct err *err)
+static int exec_answer(const struct request *request, const void *message, take_fn take, ProtobufCMessage **ret,
+                       struct err *err)
 {
     autodone(pair_list) struct pair_list env = PAIR_LIST_EMPTY;
     autodone(command_result) struct command_result result = { .exit_code = 0 };
@@ -134,9 +135,9 @@ static int run(const struct request *request, const void *message, take_fn take,
     int r = take(message, &wanted, &env, err);
 
     if (r == 0)
-        r = command_run(request->service, &request->caller, &wanted, collect, &collected, &result, err);
+        r = command_run(request->service, &request->caller, &wanted, exec_collect_output, &collected, &result, err);
     if (r >= 0)
-        *ret = &make_result(&collected, &result)->base;
+        *ret = &make_exec_result(&collected, &result)->base;
     buf_done(&collected.out);
     buf_done(&collected.err);
     return r;
@@ -144,17 +145,17 @@ static int run(const struct request *request, const void *message, take_fn take,
 
 int handle_exec(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
-    return run(request, message, take_command, ret, err);
+    return exec_answer(request, message, exec_take_command, ret, err);
 }
 
 int handle_session_exec(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
-    return run(request, message, take_session_command, ret, err);
+    return exec_answer(request, message, exec_take_session_command, ret, err);
 }
 
 /* ---- as it comes ---- */
 
-static int pass_on(enum ctl_stream stream, const void *bytes, size_t len, void *cookie)
+static int exec_send_output(enum ctl_stream stream, const void *bytes, size_t len, void *cookie)
 {
     Sandbox__V1__ExecOutput out = SANDBOX__V1__EXEC_OUTPUT__INIT;
     int r = 0;
@@ -170,7 +171,7 @@ static int pass_on(enum ctl_stream stream, const void *bytes, size_t len, void *
 }
 
 /* The messages have no place for how it ended; what comes after them has. */
-static void tell_end(struct call *call, const struct command_result *result)
+static void exec_set_end(struct call *call, const struct command_result *result)
 {
     char number[32];
 
@@ -181,7 +182,7 @@ static void tell_end(struct call *call, const struct command_result *result)
     call_set_trailer(call, "agentfense-exec-id", result->name);
 }
 
-static int stream(const struct request *request, const void *message, take_fn take, struct err *err)
+static int exec_stream(const struct request *request, const void *message, take_fn take, struct err *err)
 {
     autodone(pair_list) struct pair_list env = PAIR_LIST_EMPTY;
     autodone(command_result) struct command_result result = { .exit_code = 0 };
@@ -189,20 +190,20 @@ static int stream(const struct request *request, const void *message, take_fn ta
     int r = take(message, &wanted, &env, err);
 
     if (r == 0)
-        r = command_run(request->service, &request->caller, &wanted, pass_on, request->call, &result, err);
+        r = command_run(request->service, &request->caller, &wanted, exec_send_output, request->call, &result, err);
     if (r == 0)
-        tell_end(request->call, &result);
+        exec_set_end(request->call, &result);
     return r;
 }
 
 int handle_exec_stream(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     (void) ret;
-    return stream(request, message, take_command, err);
+    return exec_stream(request, message, exec_take_command, err);
 }
 
 int handle_session_exec_stream(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     (void) ret;
-    return stream(request, message, take_session_command, err);
+    return exec_stream(request, message, exec_take_session_command, err);
 }

@@ -32,7 +32,7 @@ static Sandbox__V1__AppliedGroup *make_group(const struct applied_group *group)
 /* ---- pending ---- */
 
 /* A token is the sandbox of the last group of its page; one that has nothing pending any more begins again. */
-static size_t find_group(const struct applied_group *groups, size_t count, const char *token)
+static size_t pending_find_group(const struct applied_group *groups, size_t count, const char *token)
 {
     for (size_t i = 0; *token && i < count; i++)
         if (strcmp(groups[i].newest->sandbox_id, token) == 0)
@@ -59,7 +59,7 @@ int handle_list_pending(const struct request *request, const void *message, Prot
         return r;
     groups = xalloc((rows.count + 1) * sizeof(*groups));
     count = applied_group_rows(&rows, groups);
-    at = find_group(groups, count, in->page_token);
+    at = pending_find_group(groups, count, in->page_token);
     Sandbox__V1__ListPendingResponse *out = xnew(Sandbox__V1__ListPendingResponse);
     sandbox__v1__list_pending_response__init(out);
     out->sandboxes = xalloc(max * sizeof(*out->sandboxes));
@@ -101,7 +101,7 @@ static Sandbox__V1__AppliedChange *make_applied(const struct applied_change_row 
 }
 
 /* Rows are never removed, and new ones come first: a token is how many rows come behind a page. */
-static int take_offset(const char *token, int64_t total, size_t *ret, struct err *err)
+static int provenance_take_offset(const char *token, int64_t total, size_t *ret, struct err *err)
 {
     char *end;
     long long left = *token ? strtoll(token, &end, 10) : total;
@@ -127,7 +127,7 @@ int handle_list_provenance(const struct request *request, const void *message, P
     if (r == 0 && *in->page_token)
         r = reviews_applied(request->service, &request->caller, &filter, 1, 0, &none, &total, err);
     if (r == 0)
-        r = take_offset(in->page_token, total, &offset, err);
+        r = provenance_take_offset(in->page_token, total, &offset, err);
     if (r == 0)
         r = reviews_applied(request->service, &request->caller, &filter, max, offset, &rows, &total, err);
     if (r < 0)
@@ -147,20 +147,21 @@ int handle_list_provenance(const struct request *request, const void *message, P
 
 /* ---- commits ---- */
 
-struct wanted {
+struct commit_wanted {
     struct review_commit_request request;
     char (*ids)[SANDBOX_ID_MAX]; /* owned */
     const char **sandbox_ids;    /* owned array, of these */
 };
 
-static void wanted_done(struct wanted *wanted)
+static void commit_wanted_done(struct commit_wanted *wanted)
 {
     free(wanted->ids);
     free(wanted->sandbox_ids);
 }
 
-static int take_wanted(const struct request *request, const char *project_root, char *const *sandbox_ids, size_t sandbox_count,
-                       char *const *paths, size_t path_count, struct wanted *ret, struct err *err)
+static int commit_take_request(const struct request *request, const char *project_root, char *const *sandbox_ids,
+                               size_t sandbox_count, char *const *paths, size_t path_count, struct commit_wanted *ret,
+                               struct err *err)
 {
     if (sandbox_count > NAMES_MAX || path_count > NAMES_MAX)
         return err_invalid(err, "more than %d names", NAMES_MAX);
@@ -205,8 +206,8 @@ static Sandbox__V1__CommitFile *make_commit_file(const struct applied_change_row
 }
 
 /* Whether all of them are there. */
-static bool add_files(Sandbox__V1__CommitFile ***files, size_t *count, const struct review_commit_plan *plan, bool only_blocked,
-                      size_t room, int32_t *ret_total)
+static bool commit_add_files(Sandbox__V1__CommitFile ***files, size_t *count, const struct review_commit_plan *plan,
+                             bool only_blocked, size_t room, int32_t *ret_total)
 {
     size_t cap = 0, bytes = 0;
 
@@ -231,7 +232,8 @@ static bool add_files(Sandbox__V1__CommitFile ***files, size_t *count, const str
     return bytes < room;
 }
 
-static int tell_blocked(const struct request *request, int r, const struct review_commit_plan *plan, const struct err *err)
+static int commit_set_failure(const struct request *request, int r, const struct review_commit_plan *plan,
+                              const struct err *err)
 {
     Sandbox__V1__CommitFailure *out;
 
@@ -239,12 +241,12 @@ static int tell_blocked(const struct request *request, int r, const struct revie
         return r;
     out = xnew(Sandbox__V1__CommitFailure);
     sandbox__v1__commit_failure__init(out);
-    add_files(&out->files, &out->n_files, plan, true, call_failure_room(request->call), &out->total);
+    commit_add_files(&out->files, &out->n_files, plan, true, call_failure_room(request->call), &out->total);
     call_take_failure(request->call, &out->base);
     return r;
 }
 
-static void add_groups(Sandbox__V1__PreviewCommitResponse *out, const struct review_commit_plan *plan)
+static void commit_add_groups(Sandbox__V1__PreviewCommitResponse *out, const struct review_commit_plan *plan)
 {
     autofree struct applied_group *groups = xalloc((plan->rows.count + 1) * sizeof(*groups));
     size_t count = applied_group_rows(&plan->rows, groups), bytes = 0;
@@ -260,23 +262,24 @@ int handle_preview_commit(const struct request *request, const void *message, Pr
 {
     const Sandbox__V1__PreviewCommitRequest *in = message;
     autodone(review_commit_plan) struct review_commit_plan plan = { 0 };
-    autodone(wanted) struct wanted wanted = { 0 };
+    autodone(commit_wanted) struct commit_wanted wanted = { 0 };
     int32_t total;
-    int r = take_wanted(request, in->project_root, in->sandbox_ids, in->n_sandbox_ids, in->paths, in->n_paths, &wanted, err);
+    int r = commit_take_request(request, in->project_root, in->sandbox_ids, in->n_sandbox_ids, in->paths, in->n_paths, &wanted,
+                                err);
 
     if (r == 0)
         r = reviews_commit_plan(request->service, &request->caller, &wanted.request, &plan, err);
     if (r < 0)
-        return tell_blocked(request, r, &plan, err);
+        return commit_set_failure(request, r, &plan, err);
     Sandbox__V1__PreviewCommitResponse *out = xnew(Sandbox__V1__PreviewCommitResponse);
     sandbox__v1__preview_commit_response__init(out);
     out->project_root = make_string(plan.project_root);
-    out->files_truncated = !add_files(&out->files, &out->n_files, &plan, false, REVIEW_ANSWER_BYTES, &total);
+    out->files_truncated = !commit_add_files(&out->files, &out->n_files, &plan, false, REVIEW_ANSWER_BYTES, &total);
     out->pending = (int64_t) plan.dirty_count;
     out->committed = (int64_t) plan.clean_count;
     out->blocked = (int64_t) plan.blocked_count;
     out->suggested_message = make_text(plan.message.data ? plan.message.data : "", plan.message.len);
-    add_groups(out, &plan);
+    commit_add_groups(out, &plan);
     *ret = &out->base;
     return 0;
 }
@@ -285,10 +288,11 @@ int handle_commit_changes(const struct request *request, const void *message, Pr
 {
     const Sandbox__V1__CommitChangesRequest *in = message;
     autodone(review_commit_plan) struct review_commit_plan plan = { 0 };
-    autodone(wanted) struct wanted wanted = { 0 };
+    autodone(commit_wanted) struct commit_wanted wanted = { 0 };
     char hash[65] = "";
     size_t count = 0;
-    int r = take_wanted(request, in->project_root, in->sandbox_ids, in->n_sandbox_ids, in->paths, in->n_paths, &wanted, err);
+    int r = commit_take_request(request, in->project_root, in->sandbox_ids, in->n_sandbox_ids, in->paths, in->n_paths, &wanted,
+                                err);
 
     if (r == 0 && strlen(in->message) > MESSAGE_BYTES_MAX)
         r = err_invalid(err, "message has more than %zu bytes", MESSAGE_BYTES_MAX);
@@ -297,7 +301,7 @@ int handle_commit_changes(const struct request *request, const void *message, Pr
     if (r == 0)
         r = reviews_commit(request->service, &request->caller, &wanted.request, &plan, hash, &count, err);
     if (r < 0)
-        return tell_blocked(request, r, &plan, err);
+        return commit_set_failure(request, r, &plan, err);
     Sandbox__V1__CommitChangesResponse *out = xnew(Sandbox__V1__CommitChangesResponse);
     sandbox__v1__commit_changes_response__init(out);
     out->commit_hash = xdup(hash);

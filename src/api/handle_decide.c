@@ -14,7 +14,7 @@
 _Static_assert((int) SANDBOX__V1__REBASE_STRATEGY__REBASE_STRATEGY_THEIRS == REBASE_THEIRS + 1, "strategies");
 _Static_assert((int) SANDBOX__V1__REBASE_OUTCOME__REBASE_OUTCOME_CONFLICT == REBASE_CONFLICT + 1, "outcomes");
 
-static int take_version(int64_t given, struct err *err)
+static int take_expected_version(int64_t given, struct err *err)
 {
     return given < 0 ? err_invalid(err, "expected_version must not be negative") : 0;
 }
@@ -27,7 +27,7 @@ int handle_reject(const struct request *request, const void *message, ProtobufCM
     int r = request_find_sandbox(request, in->sandbox_id, id, err);
 
     if (r == 0)
-        r = take_version(in->expected_version, err);
+        r = take_expected_version(in->expected_version, err);
     if (r == 0)
         r = reviews_reject(request->service, &request->caller, id, in->actor, in->expected_version, &row, err);
     if (r == 0)
@@ -47,7 +47,7 @@ int handle_discard(const struct request *request, const void *message, ProtobufC
     int r = request_find_sandbox(request, in->sandbox_id, id, err);
 
     if (r == 0)
-        r = take_version(in->expected_version, err);
+        r = take_expected_version(in->expected_version, err);
     if (r == 0)
         r = review_selection_take(in->selection, &selection, err);
     if (r == 0 && selection.choice.hunk_count > 0)
@@ -71,7 +71,7 @@ int handle_discard(const struct request *request, const void *message, ProtobufC
 /* ---- undo ---- */
 
 /* The project has moved on: which paths, as far as they fit beside the reason. */
-static int refuse_undo(const struct request *request, const char *id, const struct review_undone *undone, struct err *err)
+static int undo_refuse(const struct request *request, const char *id, const struct review_undone *undone, struct err *err)
 {
     Sandbox__V1__ReviewFailure *out = xnew(Sandbox__V1__ReviewFailure);
     size_t room = call_failure_room(request->call), bytes = 0, cap = 0;
@@ -108,11 +108,11 @@ int handle_undo_approval(const struct request *request, const void *message, Pro
     int r = request_find_sandbox(request, in->sandbox_id, id, err);
 
     if (r == 0)
-        r = take_version(in->expected_version, err);
+        r = take_expected_version(in->expected_version, err);
     if (r == 0)
         r = reviews_undo(request->service, &request->caller, id, in->approval_id, in->dry_run, &decision, &undone, err);
     if (r > 0)
-        return refuse_undo(request, id, &undone, err);
+        return undo_refuse(request, id, &undone, err);
     if (r < 0)
         return r;
     Sandbox__V1__UndoApprovalResponse *out = xnew(Sandbox__V1__UndoApprovalResponse);
@@ -179,8 +179,8 @@ static Sandbox__V1__ComparedFile *make_compared(const struct review_conflict_rep
 }
 
 /* Those in conflict, or those that are not. */
-static void add_compared(Sandbox__V1__GetConflictsResponse *out, const struct review_conflict_report *found, bool in_conflict,
-                         size_t *cap, size_t *bytes)
+static void conflicts_add_files(Sandbox__V1__GetConflictsResponse *out, const struct review_conflict_report *found,
+                                bool in_conflict, size_t *cap, size_t *bytes)
 {
     for (size_t i = 0; i < found->report.edits.count; i++) {
         const struct conflict_file *file = &found->report.files[i];
@@ -214,8 +214,8 @@ int handle_get_conflicts(const struct request *request, const void *message, Pro
         return r;
     Sandbox__V1__GetConflictsResponse *out = xnew(Sandbox__V1__GetConflictsResponse);
     sandbox__v1__get_conflicts_response__init(out);
-    add_compared(out, &found, true, &cap, &bytes);
-    add_compared(out, &found, false, &cap, &bytes);
+    conflicts_add_files(out, &found, true, &cap, &bytes);
+    conflicts_add_files(out, &found, false, &cap, &bytes);
     for (size_t i = 0; i < found.report.edits.count; i++)
         out->changed += edit_is_file(found.report.files[i].edit);
     out->moved = (int32_t) found.report.moved_count;
@@ -228,7 +228,7 @@ int handle_get_conflicts(const struct request *request, const void *message, Pro
     return 0;
 }
 
-static void add_rebased(Sandbox__V1__RebaseResponse *out, const struct review_rebased *rebased)
+static void rebase_add_files(Sandbox__V1__RebaseResponse *out, const struct review_rebased *rebased)
 {
     size_t cap = 0, bytes = 0;
 
@@ -265,7 +265,7 @@ int handle_rebase(const struct request *request, const void *message, ProtobufCM
     int r = request_find_sandbox(request, in->sandbox_id, id, err);
 
     if (r == 0)
-        r = take_version(in->expected_version, err);
+        r = take_expected_version(in->expected_version, err);
     if (r == 0 && (in->strategy < 0 || in->strategy > SANDBOX__V1__REBASE_STRATEGY__REBASE_STRATEGY_THEIRS))
         r = err_invalid(err, "strategy %d is not known", (int) in->strategy);
     if (r == 0)
@@ -276,7 +276,7 @@ int handle_rebase(const struct request *request, const void *message, ProtobufCM
     sandbox__v1__rebase_response__init(out);
     if (rebased.row.id)
         out->sandbox = make_sandbox_of_row(request->service, &rebased.row);
-    add_rebased(out, &rebased);
+    rebase_add_files(out, &rebased);
     out->moved = (int32_t) rebased.rebase.moved_count;
     out->conflicts = (int32_t) rebased.rebase.conflict_count;
     out->old_base_commit = make_string(rebased.old_head);
@@ -297,7 +297,7 @@ int handle_finish_sandbox(const struct request *request, const void *message, Pr
     int r = request_find_sandbox(request, in->sandbox_id, id, err);
 
     if (r == 0)
-        r = take_version(in->expected_version, err);
+        r = take_expected_version(in->expected_version, err);
     if (r == 0 && (in->outcome < 0 || (size_t) in->outcome >= ARRAY_LEN(events)))
         r = err_invalid(err, "outcome %d is not known", (int) in->outcome);
     if (r == 0)
@@ -328,7 +328,7 @@ int handle_restore_sandbox(const struct request *request, const void *message, P
     int r = request_find_sandbox(request, in->sandbox_id, id, err);
 
     if (r == 0)
-        r = take_version(in->expected_version, err);
+        r = take_expected_version(in->expected_version, err);
     if (r == 0)
         r = sandboxes_restore(request->service, &request->caller, id, in->actor, in->expected_version, &row, &conflicts, err);
     if (r < 0)

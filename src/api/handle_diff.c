@@ -20,7 +20,7 @@
 #define HASHES_MAX 100000
 
 /* The changes at or below a path, which counts from either root. */
-static int find_places(const struct review_diff *diff, const char *path, size_t **ret, size_t *ret_count, struct err *err)
+static int diff_find_places(const struct review_diff *diff, const char *path, size_t **ret, size_t *ret_count, struct err *err)
 {
     autodone(buf) struct buf clean = BUF_EMPTY;
     struct change_set_query query = { 0 };
@@ -42,7 +42,7 @@ static int find_places(const struct review_diff *diff, const char *path, size_t 
 
 /* ---- the whole ---- */
 
-static void set_stats(Sandbox__V1__DiffStats *out, const struct change_set *set)
+static void diff_set_stats(Sandbox__V1__DiffStats *out, const struct change_set *set)
 {
     struct change_totals totals = change_set_totals(set);
 
@@ -62,7 +62,7 @@ static void set_stats(Sandbox__V1__DiffStats *out, const struct change_set *set)
     out->special_left_out = (int64_t) set->edits.special_count;
 }
 
-static void add_directories(Sandbox__V1__Diff *out, const struct review_diff *diff)
+static void diff_add_directories(Sandbox__V1__Diff *out, const struct review_diff *diff)
 {
     size_t cap = 0, bytes = 0;
 
@@ -95,32 +95,32 @@ static Sandbox__V1__Diff *make_diff(const struct review_diff *diff, size_t total
     out->scope_prefix = make_string(diff->prefix);
     out->stats = xnew(Sandbox__V1__DiffStats);
     sandbox__v1__diff_stats__init(out->stats);
-    set_stats(out->stats, &diff->set);
+    diff_set_stats(out->stats, &diff->set);
     out->total = (int64_t) total;
     out->generated_at = make_timestamp(clock_wall_ns());
     return out;
 }
 
-static struct review_about about_of(const struct review_diff *diff)
+static struct review_about review_about_of(const struct review_diff *diff)
 {
     return (struct review_about){ diff->row.id, diff->prefix, &diff->acceptance };
 }
 
-static int take_view(Sandbox__V1__DiffView view, struct err *err)
+static int diff_take_view(Sandbox__V1__DiffView view, struct err *err)
 {
     if (view < 0 || view > SANDBOX__V1__DIFF_VIEW__DIFF_VIEW_NAMES)
         return err_invalid(err, "view %d is not known", (int) view);
     return 0;
 }
 
-static bool has_hunks(Sandbox__V1__DiffView view)
+static bool view_has_hunks(Sandbox__V1__DiffView view)
 {
     return view <= SANDBOX__V1__DIFF_VIEW__DIFF_VIEW_FULL;
 }
 
 /* Counts the lines of at most `max` files for the totals. */
-static int measure(const struct request *request, struct review_diff *diff, Sandbox__V1__DiffView view, size_t max,
-                   struct err *err)
+static int diff_measure(const struct request *request, struct review_diff *diff, Sandbox__V1__DiffView view, size_t max,
+                        struct err *err)
 {
     bool counts = view != SANDBOX__V1__DIFF_VIEW__DIFF_VIEW_NAMES && diff->set.count <= max;
     int r = counts ? change_set_measure(&diff->set, NULL, 0, err) : 0;
@@ -136,7 +136,7 @@ static int make_page_file(const struct review_diff *diff, struct file_change *ch
                           Sandbox__V1__FileChange **ret, struct err *err)
 {
     autodone(file_diff) struct file_diff compared = FILE_DIFF_NONE;
-    const struct review_about about = about_of(diff);
+    const struct review_about about = review_about_of(diff);
     int r = has_hunks ? file_diff_make(&diff->set, change, &compared, err) : 0;
 
     if (r < 0)
@@ -156,8 +156,8 @@ struct page_wish {
     char *after; /* owned: the path of the last file of the page before */
 };
 
-static int add_page(Sandbox__V1__Diff *out, const struct review_diff *diff, const size_t *places, size_t count,
-                    const struct page_wish *wish, struct err *err)
+static int diff_add_page(Sandbox__V1__Diff *out, const struct review_diff *diff, const size_t *places, size_t count,
+                         const struct page_wish *wish, struct err *err)
 {
     size_t bytes = 0, at = 0;
 
@@ -194,24 +194,24 @@ int handle_get_diff(const struct request *request, const void *message, Protobuf
     int r = request_find_sandbox(request, in->sandbox_id, id, err);
 
     if (r == 0)
-        r = take_view(in->view, err);
-    wish.has_hunks = has_hunks(in->view);
+        r = diff_take_view(in->view, err);
+    wish.has_hunks = view_has_hunks(in->view);
     if (r == 0)
         r = take_page_token(in->page_token, &after, err);
     wish.after = after;
     if (r == 0)
         r = reviews_diff(request->service, &request->caller, id, &diff, err);
     if (r == 0)
-        r = find_places(&diff, in->path, &places, &count, err);
+        r = diff_find_places(&diff, in->path, &places, &count, err);
     if (r == 0)
-        r = measure(request, &diff, in->view, MEASURED_MAX, err);
+        r = diff_measure(request, &diff, in->view, MEASURED_MAX, err);
     if (r < 0)
         return r;
     Sandbox__V1__Diff *out = make_diff(&diff, count);
     if (!*in->page_token)
-        add_directories(out, &diff);
+        diff_add_directories(out, &diff);
     *ret = &out->base;
-    r = add_page(out, &diff, places, count, &wish, err);
+    r = diff_add_page(out, &diff, places, count, &wish, err);
     if (r < 0) {
         protobuf_c_message_free_unpacked(*ret, NULL);
         *ret = NULL;
@@ -231,7 +231,7 @@ struct file_stream {
     bool is_first;
 };
 
-static int send_part(struct file_stream *stream)
+static int diff_send_part(struct file_stream *stream)
 {
     Sandbox__V1__DiffChunk chunk = SANDBOX__V1__DIFF_CHUNK__INIT;
     int r;
@@ -247,7 +247,7 @@ static int send_part(struct file_stream *stream)
     return r;
 }
 
-static void begin_hunk(struct file_stream *stream, const struct hunk *hunk)
+static void diff_begin_hunk(struct file_stream *stream, const struct hunk *hunk)
 {
     stream->hunk = hunk;
     stream->out = add_hunk(stream->message, &stream->hunk_cap, hunk);
@@ -256,10 +256,10 @@ static void begin_hunk(struct file_stream *stream, const struct hunk *hunk)
 }
 
 /* What there is goes; what follows is of the same hunk. */
-static int begin_part(struct file_stream *stream)
+static int diff_begin_part(struct file_stream *stream)
 {
     Sandbox__V1__FileChange *next = xnew(Sandbox__V1__FileChange);
-    int r = send_part(stream);
+    int r = diff_send_part(stream);
 
     sandbox__v1__file_change__init(next);
     next->id = xdup(stream->message->id);
@@ -267,11 +267,11 @@ static int begin_part(struct file_stream *stream)
     stream->message = next;
     stream->is_first = false;
     stream->hunk_cap = stream->bytes = 0;
-    begin_hunk(stream, stream->hunk);
+    diff_begin_hunk(stream, stream->hunk);
     return r;
 }
 
-static int add_line(struct file_stream *stream, const char *line, size_t len)
+static int diff_add_line(struct file_stream *stream, const char *line, size_t len)
 {
     autodone(buf) struct buf safe = BUF_EMPTY;
     int r = 0;
@@ -283,7 +283,7 @@ static int add_line(struct file_stream *stream, const char *line, size_t len)
             piece--;
         if (stream->bytes + piece > STREAM_BYTES || at > 0) {
             stream->out->continues = at > 0;
-            r = begin_part(stream);
+            r = diff_begin_part(stream);
         }
         vec_room(&stream->out->lines, &stream->line_cap, stream->out->n_lines);
         stream->out->lines[stream->out->n_lines++] = make_text(safe.data ? safe.data + at : "", piece);
@@ -294,26 +294,26 @@ static int add_line(struct file_stream *stream, const char *line, size_t len)
     return r;
 }
 
-static int add_stream_hunk(struct file_stream *stream, const struct hunk *hunk)
+static int diff_add_stream_hunk(struct file_stream *stream, const struct hunk *hunk)
 {
     const struct buf *lines = &hunk->lines;
     int r = 0;
 
-    begin_hunk(stream, hunk);
+    diff_begin_hunk(stream, hunk);
     for (size_t at = 0; r == 0 && at < lines->len;) {
         const char *line = lines->data + at, *end = memchr(line, '\n', lines->len - at);
         size_t len = end ? (size_t) (end - line) : lines->len - at;
 
-        r = add_line(stream, line, len);
+        r = diff_add_line(stream, line, len);
         at += len + (end != NULL);
     }
     return r;
 }
 
-static int stream_file(struct call *call, const struct review_diff *diff, struct file_change *change, struct err *err)
+static int diff_stream_file(struct call *call, const struct review_diff *diff, struct file_change *change, struct err *err)
 {
     autodone(file_diff) struct file_diff compared = FILE_DIFF_NONE;
-    const struct review_about about = about_of(diff);
+    const struct review_about about = review_about_of(diff);
     struct file_stream stream = { .call = call, .is_first = true };
     int r = file_diff_make(&diff->set, change, &compared, err);
 
@@ -321,19 +321,19 @@ static int stream_file(struct call *call, const struct review_diff *diff, struct
         return r;
     stream.message = make_file_change(&about, change, true);
     for (size_t i = 0; r == 0 && i < compared.hunks.count; i++)
-        r = add_stream_hunk(&stream, &compared.hunks.items[i]);
+        r = diff_add_stream_hunk(&stream, &compared.hunks.items[i]);
     if (r == 0) {
         stream.message->hash = make_change_hash(change);
-        r = send_part(&stream);
+        r = diff_send_part(&stream);
     }
     protobuf_c_message_free_unpacked(&stream.message->base, NULL);
     return r;
 }
 
 /* A file without its hunks. */
-static int send_brief(struct call *call, const struct review_diff *diff, const struct file_change *change)
+static int diff_send_brief(struct call *call, const struct review_diff *diff, const struct file_change *change)
 {
-    const struct review_about about = about_of(diff);
+    const struct review_about about = review_about_of(diff);
     Sandbox__V1__DiffChunk chunk = SANDBOX__V1__DIFF_CHUNK__INIT;
     int r;
 
@@ -344,14 +344,14 @@ static int send_brief(struct call *call, const struct review_diff *diff, const s
     return r;
 }
 
-static int send_diff(struct call *call, const struct review_diff *diff, size_t count)
+static int diff_send_head(struct call *call, const struct review_diff *diff, size_t count)
 {
     Sandbox__V1__DiffChunk chunk = SANDBOX__V1__DIFF_CHUNK__INIT;
     int r;
 
     chunk.content_case = SANDBOX__V1__DIFF_CHUNK__CONTENT_DIFF;
     chunk.diff = make_diff(diff, count);
-    add_directories(chunk.diff, diff);
+    diff_add_directories(chunk.diff, diff);
     r = call_send(call, &chunk.base);
     protobuf_c_message_free_unpacked(&chunk.diff->base, NULL);
     return r;
@@ -368,18 +368,19 @@ int handle_stream_diff(const struct request *request, const void *message, Proto
 
     (void) ret;
     if (r == 0)
-        r = take_view(in->view, err);
+        r = diff_take_view(in->view, err);
     if (r == 0)
         r = reviews_diff(request->service, &request->caller, id, &diff, err);
     if (r == 0)
-        r = find_places(&diff, in->path, &places, &count, err);
+        r = diff_find_places(&diff, in->path, &places, &count, err);
     if (r == 0)
-        r = measure(request, &diff, in->view, has_hunks(in->view) ? MEASURED_MAX : SIZE_MAX, err);
+        r = diff_measure(request, &diff, in->view, view_has_hunks(in->view) ? MEASURED_MAX : SIZE_MAX, err);
     if (r == 0)
-        r = send_diff(request->call, &diff, count);
+        r = diff_send_head(request->call, &diff, count);
     for (size_t i = 0; r == 0 && i < count; i++) {
         struct file_change *change = &diff.set.items[places[i]];
-        r = has_hunks(in->view) ? stream_file(request->call, &diff, change, err) : send_brief(request->call, &diff, change);
+        r = view_has_hunks(in->view) ? diff_stream_file(request->call, &diff, change, err)
+                                     : diff_send_brief(request->call, &diff, change);
     }
     return r;
 }
@@ -392,7 +393,7 @@ struct patch_stream {
     bool has_receipts;
 };
 
-static int send_bytes(const struct patch_stream *stream, const void *bytes, size_t len)
+static int patch_send_bytes(const struct patch_stream *stream, const void *bytes, size_t len)
 {
     Sandbox__V1__FileChunk chunk = SANDBOX__V1__FILE_CHUNK__INIT;
     int r = 0;
@@ -405,18 +406,18 @@ static int send_bytes(const struct patch_stream *stream, const void *bytes, size
     return r;
 }
 
-static int send_piece(const void *bytes, size_t len, void *cookie)
+static int patch_send_piece(const void *bytes, size_t len, void *cookie)
 {
     const struct patch_stream *stream = cookie;
     char head[32];
     int r = 0;
 
     if (len > 0 && stream->has_receipts)
-        r = send_bytes(stream, head, (size_t) snprintf(head, sizeof(head), "%zu\n", len));
-    return r < 0 ? r : send_bytes(stream, bytes, len);
+        r = patch_send_bytes(stream, head, (size_t) snprintf(head, sizeof(head), "%zu\n", len));
+    return r < 0 ? r : patch_send_bytes(stream, bytes, len);
 }
 
-static int end_change(const struct file_change *change, void *cookie)
+static int patch_end_change(const struct file_change *change, void *cookie)
 {
     const struct patch_stream *stream = cookie;
     autodone(buf) struct buf line = BUF_EMPTY;
@@ -424,10 +425,10 @@ static int end_change(const struct file_change *change, void *cookie)
     if (!stream->has_receipts)
         return 0;
     add_change_receipt(&line, stream->diff->row.id, change);
-    return send_bytes(stream, line.data, line.len);
+    return patch_send_bytes(stream, line.data, line.len);
 }
 
-static int send_text(struct patch_stream *stream, struct file_change *change, struct err *err)
+static int patch_send_text(struct patch_stream *stream, struct file_change *change, struct err *err)
 {
     autodone(file_diff) struct file_diff compared = FILE_DIFF_NONE;
     autodone(buf) struct buf text = BUF_EMPTY;
@@ -436,18 +437,18 @@ static int send_text(struct patch_stream *stream, struct file_change *change, st
     if (r < 0)
         return r;
     diff_text_add_change(&text, change, &compared);
-    r = send_piece(text.data, text.len, stream);
-    return r < 0 ? r : end_change(change, stream);
+    r = patch_send_piece(text.data, text.len, stream);
+    return r < 0 ? r : patch_end_change(change, stream);
 }
 
-static int send_left_out(const struct patch_stream *stream)
+static int patch_send_left_out(const struct patch_stream *stream)
 {
     size_t count = stream->diff->set.edits.deep_count;
     char line[64];
 
     if (!stream->has_receipts || count == 0)
         return 0;
-    return send_bytes(stream, line, (size_t) snprintf(line, sizeof(line), "0 deep %zu\n", count));
+    return patch_send_bytes(stream, line, (size_t) snprintf(line, sizeof(line), "0 deep %zu\n", count));
 }
 
 int handle_download_patch(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
@@ -466,12 +467,12 @@ int handle_download_patch(const struct request *request, const void *message, Pr
     if (r == 0)
         r = reviews_diff(request->service, &request->caller, id, &diff, err);
     if (r == 0)
-        r = find_places(&diff, in->path, &places, &count, err);
+        r = diff_find_places(&diff, in->path, &places, &count, err);
     if (r == 0 && in->format != SANDBOX__V1__PATCH_FORMAT__PATCH_FORMAT_TEXT)
-        r = patch_write(&diff.set, places, count, send_piece, end_change, &stream, err);
+        r = patch_write(&diff.set, places, count, patch_send_piece, patch_end_change, &stream, err);
     for (size_t i = 0; r == 0 && in->format == SANDBOX__V1__PATCH_FORMAT__PATCH_FORMAT_TEXT && i < count; i++)
-        r = send_text(&stream, &diff.set.items[places[i]], err);
-    return r < 0 ? r : send_left_out(&stream);
+        r = patch_send_text(&stream, &diff.set.items[places[i]], err);
+    return r < 0 ? r : patch_send_left_out(&stream);
 }
 
 /* ---- what was shown ---- */

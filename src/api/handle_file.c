@@ -26,7 +26,7 @@
 
 /* ---- what a path is ---- */
 
-static void format_etag(const struct sandbox_file *file, char out[ETAG_MAX])
+static void file_format_etag(const struct sandbox_file *file, char out[ETAG_MAX])
 {
     snprintf(out, ETAG_MAX, "%" PRIx64 "-%" PRIx64, (uint64_t) file->mtime_ns, file->size_bytes);
 }
@@ -39,7 +39,7 @@ static Sandbox__V1__FileStat *make_file_stat(const char *path, const struct sand
     char etag[ETAG_MAX];
 
     sandbox__v1__file_stat__init(out);
-    format_etag(file, etag);
+    file_format_etag(file, etag);
     out->path = make_text(path, strlen(path));
     out->name = make_text(name, strlen(name));
     out->type = (Sandbox__V1__FileType) file->kind;
@@ -53,13 +53,14 @@ static Sandbox__V1__FileStat *make_file_stat(const char *path, const struct sand
 }
 
 /* Whether it is a path at all is the service's to say: this is asked for when it has. */
-static void clean_path(const char *path, struct buf *ret)
+static void file_clean_path(const char *path, struct buf *ret)
 {
     if (path_clean(*path ? path : "/", *path ? strlen(path) : 1, ret) < 0)
         buf_add_char(ret, '/');
 }
 
-static int answer_stat(const struct request *request, const char *id, const char *path, ProtobufCMessage **ret, struct err *err)
+static int file_answer_stat(const struct request *request, const char *id, const char *path, ProtobufCMessage **ret,
+                            struct err *err)
 {
     autodone(sandbox_file) struct sandbox_file file = { 0 };
     autodone(buf) struct buf clean = BUF_EMPTY;
@@ -67,7 +68,7 @@ static int answer_stat(const struct request *request, const char *id, const char
 
     if (r < 0)
         return r;
-    clean_path(path, &clean);
+    file_clean_path(path, &clean);
     *ret = &make_file_stat(clean.data, &file)->base;
     return 0;
 }
@@ -78,7 +79,7 @@ int handle_stat_file(const struct request *request, const void *message, Protobu
     char id[SANDBOX_ID_MAX];
     int r = request_find_sandbox(request, in->sandbox_id, id, err);
 
-    return r < 0 ? r : answer_stat(request, id, in->path, ret, err);
+    return r < 0 ? r : file_answer_stat(request, id, in->path, ret, err);
 }
 
 /* ---- listing ---- */
@@ -105,7 +106,7 @@ int handle_list_directory(const struct request *request, const void *message, Pr
         return r;
     Sandbox__V1__ListDirectoryResponse *out = xnew(Sandbox__V1__ListDirectoryResponse);
     sandbox__v1__list_directory_response__init(out);
-    clean_path(in->path, &dir);
+    file_clean_path(in->path, &dir);
     out->files = list.count > 0 ? xalloc(list.count * sizeof(*out->files)) : NULL;
     while (out->n_files < list.count && bytes < PAGE_BYTES_MAX) {
         const struct sandbox_file *file = &list.items[out->n_files];
@@ -128,7 +129,7 @@ struct reading {
     struct err *err;
 };
 
-static int check_regular(const struct sandbox_file *file, struct err *err)
+static int file_check_regular(const struct sandbox_file *file, struct err *err)
 {
     static const char *const kinds[] = { "something else", "a file", "a directory", "a symbolic link", "no regular file" };
 
@@ -137,23 +138,23 @@ static int check_regular(const struct sandbox_file *file, struct err *err)
     return err_invalid(err, "it is %s", kinds[file->kind <= SANDBOX_FILE_OTHER ? file->kind : 0]);
 }
 
-static int send_stat(const struct sandbox_file *file, void *cookie)
+static int file_send_stat(const struct sandbox_file *file, void *cookie)
 {
     struct reading *reading = cookie;
     Sandbox__V1__ReadFileChunk chunk = SANDBOX__V1__READ_FILE_CHUNK__INIT;
     autodone(buf) struct buf clean = BUF_EMPTY;
-    int r = check_regular(file, reading->err);
+    int r = file_check_regular(file, reading->err);
 
     if (r < 0)
         return r;
-    clean_path(reading->path, &clean);
+    file_clean_path(reading->path, &clean);
     chunk.file = make_file_stat(clean.data, file);
     r = call_send(reading->call, &chunk.base);
     protobuf_c_message_free_unpacked(&chunk.file->base, NULL);
     return r;
 }
 
-static int send_bytes(const void *bytes, size_t len, void *cookie)
+static int file_send_bytes(const void *bytes, size_t len, void *cookie)
 {
     const struct reading *reading = cookie;
     Sandbox__V1__ReadFileChunk chunk = SANDBOX__V1__READ_FILE_CHUNK__INIT;
@@ -181,13 +182,13 @@ int handle_read_file(const struct request *request, const void *message, Protobu
         r = err_invalid(err, "offset and length must not be negative");
     return r < 0 ? r
                  : sandbox_file_read_part(request->service, &request->caller, id, in->path, (uint64_t) in->offset,
-                                          (uint64_t) in->length, send_stat, send_bytes, &reading, err);
+                                          (uint64_t) in->length, file_send_stat, file_send_bytes, &reading, err);
 }
 
 /* ---- writing ---- */
 
 /* The file may change between this look and what follows; then what follows wins. */
-static int check_etag(const struct request *request, const char *id, const char *path, const char *wanted, struct err *err)
+static int file_check_etag(const struct request *request, const char *id, const char *path, const char *wanted, struct err *err)
 {
     autodone(sandbox_file) struct sandbox_file file = { 0 };
     char etag[ETAG_MAX];
@@ -198,13 +199,13 @@ static int check_etag(const struct request *request, const char *id, const char 
     r = sandbox_file_stat(request->service, &request->caller, id, path, &file, err);
     if (r < 0)
         return r;
-    format_etag(&file, etag);
+    file_format_etag(&file, etag);
     if (strcmp(wanted, etag) == 0)
         return 0;
     return err_set_reason(err, err_set(err, ERR_ABORTED, -ESTALE, "the file is not as its etag says"), "ETAG_MISMATCH");
 }
 
-static int take_metadata(struct call *call, ProtobufCMessage **ret, struct err *err)
+static int file_take_metadata(struct call *call, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__WriteFileChunk *first;
     int r = call_recv(call, ret, err);
@@ -226,7 +227,7 @@ static int take_metadata(struct call *call, ProtobufCMessage **ret, struct err *
 }
 
 /* Into the file, to its end. */
-static int take_content(struct call *call, int fd, int64_t *ret_bytes, struct err *err)
+static int file_take_content(struct call *call, int fd, int64_t *ret_bytes, struct err *err)
 {
     *ret_bytes = 0;
     for (;;) {
@@ -251,7 +252,7 @@ static int take_content(struct call *call, int fd, int64_t *ret_bytes, struct er
 }
 
 /* As of an upload: a client that gives up may seem to have sent all. */
-static int check_whole(struct call *call, int64_t announced, int64_t bytes, struct err *err)
+static int file_check_whole(struct call *call, int64_t announced, int64_t bytes, struct err *err)
 {
     if (call_is_cancelled(call))
         return err_set(err, ERR_CANCELLED, -ECANCELED, "the call was cancelled");
@@ -274,7 +275,7 @@ static int write_file(struct call *call, void *cookie, struct err *err)
     int r = request_admit(call, cookie, &request, err);
 
     if (r == 0)
-        r = take_metadata(call, &first, err);
+        r = file_take_metadata(call, &first, err);
     if (r == 0) {
         metadata = ((const Sandbox__V1__WriteFileChunk *) (const void *) first)->metadata;
         r = request_find_sandbox(&request, metadata->sandbox_id, id, err);
@@ -282,11 +283,11 @@ static int write_file(struct call *call, void *cookie, struct err *err)
     if (r == 0)
         r = sandbox_file_spool(request.service, &request.caller, id, &fd, err);
     if (r == 0)
-        r = take_content(call, fd, &bytes, err);
+        r = file_take_content(call, fd, &bytes, err);
     if (r == 0)
-        r = check_whole(call, metadata->total_size, bytes, err);
+        r = file_check_whole(call, metadata->total_size, bytes, err);
     if (r == 0)
-        r = check_etag(&request, id, metadata->path, metadata->etag, err);
+        r = file_check_etag(&request, id, metadata->path, metadata->etag, err);
     if (r < 0)
         return r;
     content.fd = fd;
@@ -295,7 +296,7 @@ static int write_file(struct call *call, void *cookie, struct err *err)
     content.is_exclusive = metadata->exclusive;
     r = sandbox_file_put(request.service, &request.caller, id, metadata->path, &content, &is_new, err);
     if (r == 0)
-        r = answer_stat(&request, id, metadata->path, &stat, err);
+        r = file_answer_stat(&request, id, metadata->path, &stat, err);
     if (r < 0)
         return r;
     Sandbox__V1__WriteFileResult *out = xnew(Sandbox__V1__WriteFileResult);
@@ -322,7 +323,7 @@ int handle_make_directory(const struct request *request, const void *message, Pr
         r = request_need(in->path, "path", err);
     if (r == 0)
         r = sandbox_file_mkdir(request->service, &request->caller, id, in->path, err);
-    return r < 0 ? r : answer_stat(request, id, in->path, ret, err);
+    return r < 0 ? r : file_answer_stat(request, id, in->path, ret, err);
 }
 
 int handle_remove_file(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
@@ -334,7 +335,7 @@ int handle_remove_file(const struct request *request, const void *message, Proto
     if (r == 0)
         r = request_need(in->path, "path", err);
     if (r == 0)
-        r = check_etag(request, id, in->path, in->etag, err);
+        r = file_check_etag(request, id, in->path, in->etag, err);
     if (r == 0)
         r = sandbox_file_remove(request->service, &request->caller, id, in->path, in->recursive, err);
     if (r >= 0)
@@ -354,7 +355,7 @@ int handle_rename_file(const struct request *request, const void *message, Proto
         r = request_need(in->new_path, "new_path", err);
     if (r == 0)
         r = sandbox_file_rename(request->service, &request->caller, id, in->path, in->new_path, in->replace, err);
-    return r < 0 ? r : answer_stat(request, id, in->new_path, ret, err);
+    return r < 0 ? r : file_answer_stat(request, id, in->new_path, ret, err);
 }
 
 /* ---- search ---- */
@@ -367,7 +368,7 @@ int handle_rename_file(const struct request *request, const void *message, Proto
 #define SEARCH_NS_MAX (60 * CLOCK_NS_PER_SEC)
 #define TEXT_BYTES_MAX 4096
 
-static int take_search(const Sandbox__V1__SearchFilesRequest *in, struct file_search *ret, struct err *err)
+static int search_take_request(const Sandbox__V1__SearchFilesRequest *in, struct file_search *ret, struct err *err)
 {
     int64_t timeout_ns;
     int r = take_duration(in->timeout, "timeout", &timeout_ns, err);
@@ -399,7 +400,7 @@ static int take_search(const Sandbox__V1__SearchFilesRequest *in, struct file_se
     return 0;
 }
 
-static char **make_lines(const struct file_search_line *lines, size_t count)
+static char **make_search_lines(const struct file_search_line *lines, size_t count)
 {
     char **texts = count > 0 ? xalloc(count * sizeof(*texts)) : NULL;
 
@@ -408,7 +409,7 @@ static char **make_lines(const struct file_search_line *lines, size_t count)
     return texts;
 }
 
-static Sandbox__V1__SearchMatch *make_match(const struct file_search_match *match)
+static Sandbox__V1__SearchMatch *make_search_match(const struct file_search_match *match)
 {
     Sandbox__V1__SearchMatch *out = xnew(Sandbox__V1__SearchMatch);
 
@@ -417,9 +418,9 @@ static Sandbox__V1__SearchMatch *make_match(const struct file_search_match *matc
     out->line = (int32_t) match->number;
     out->text = match->line.bytes ? make_text(match->line.bytes, match->line.len) : xdup("");
     out->n_before = match->before_count;
-    out->before = make_lines(match->around, match->before_count);
+    out->before = make_search_lines(match->around, match->before_count);
     out->n_after = match->after_count;
-    out->after = make_lines(match->around + match->before_count, match->after_count);
+    out->after = make_search_lines(match->around + match->before_count, match->after_count);
     return out;
 }
 
@@ -432,7 +433,7 @@ int handle_search_files(const struct request *request, const void *message, Prot
     int r = request_find_sandbox(request, in->sandbox_id, id, err);
 
     if (r == 0)
-        r = take_search(in, &search, err);
+        r = search_take_request(in, &search, err);
     if (r == 0)
         r = file_search_run(request->service, &request->caller, id, &search, &found, err);
     if (r < 0)
@@ -441,7 +442,7 @@ int handle_search_files(const struct request *request, const void *message, Prot
     sandbox__v1__search_files_response__init(out);
     out->matches = found.count > 0 ? xalloc(found.count * sizeof(*out->matches)) : NULL;
     for (size_t i = 0; i < found.count; i++)
-        out->matches[out->n_matches++] = make_match(&found.items[i]);
+        out->matches[out->n_matches++] = make_search_match(&found.items[i]);
     out->limit = (Sandbox__V1__SearchFilesResponse__Limit) found.limit;
     out->files_searched = (int64_t) found.searched;
     out->files_skipped = (int64_t) found.skipped;

@@ -33,13 +33,13 @@ int handle_start_process(const struct request *request, const void *message, Pro
 
 /* ---- finding ---- */
 
-static bool is_wanted(const Sandbox__V1__ListProcessesRequest *in, const struct process_info *info)
+static bool process_is_wanted(const Sandbox__V1__ListProcessesRequest *in, const struct process_info *info)
 {
     return (!in->running || info->is_running) && (!*in->tag || strcmp(in->tag, info->session_id) == 0);
 }
 
 /* A token is the id of the last process of its page. */
-static int find_start(const struct process_info_list *list, const char *token, size_t *ret, struct err *err)
+static int process_find_start(const struct process_info_list *list, const char *token, size_t *ret, struct err *err)
 {
     *ret = 0;
     if (!*token)
@@ -64,14 +64,14 @@ int handle_list_processes(const struct request *request, const void *message, Pr
     if (r == 0)
         r = sandbox_process_list(request->service, &request->caller, id, &list, err);
     if (r == 0)
-        r = find_start(&list, in->page_token, &at, err);
+        r = process_find_start(&list, in->page_token, &at, err);
     if (r < 0)
         return r;
     Sandbox__V1__ListProcessesResponse *out = xnew(Sandbox__V1__ListProcessesResponse);
     sandbox__v1__list_processes_response__init(out);
     out->processes = xalloc(max * sizeof(*out->processes));
     for (; at < list.count; at++) {
-        if (!is_wanted(in, &list.items[at]))
+        if (!process_is_wanted(in, &list.items[at]))
             continue;
         if (out->n_processes == max) {
             out->next_page_token = xdup(out->processes[max - 1]->id);
@@ -83,7 +83,7 @@ int handle_list_processes(const struct request *request, const void *message, Pr
     return 0;
 }
 
-static int answer_process(const struct request *request, const char *id, const char *which, ProtobufCMessage **ret,
+static int process_answer(const struct request *request, const char *id, const char *which, ProtobufCMessage **ret,
                           struct err *err)
 {
     autodone(process_info) struct process_info info = { 0 };
@@ -94,7 +94,7 @@ static int answer_process(const struct request *request, const char *id, const c
     return r;
 }
 
-static int find_process(const struct request *request, const char *sandbox_id, const char *process_id, char ret[SANDBOX_ID_MAX],
+static int process_find(const struct request *request, const char *sandbox_id, const char *process_id, char ret[SANDBOX_ID_MAX],
                         struct err *err)
 {
     int r = request_find_sandbox(request, sandbox_id, ret, err);
@@ -106,14 +106,14 @@ int handle_get_process(const struct request *request, const void *message, Proto
 {
     const Sandbox__V1__GetProcessRequest *in = message;
     char id[SANDBOX_ID_MAX];
-    int r = find_process(request, in->sandbox_id, in->process_id, id, err);
+    int r = process_find(request, in->sandbox_id, in->process_id, id, err);
 
-    return r < 0 ? r : answer_process(request, id, in->process_id, ret, err);
+    return r < 0 ? r : process_answer(request, id, in->process_id, ret, err);
 }
 
 /* ---- killing ---- */
 
-static int take_grace(const Google__Protobuf__Duration *grace, uint32_t *ret_ms, struct err *err)
+static int process_take_grace(const Google__Protobuf__Duration *grace, uint32_t *ret_ms, struct err *err)
 {
     int64_t ns;
     int r = take_duration(grace, "grace_period", &ns, err);
@@ -129,16 +129,16 @@ int handle_kill_process(const struct request *request, const void *message, Prot
     const Sandbox__V1__KillProcessRequest *in = message;
     char id[SANDBOX_ID_MAX];
     uint32_t grace_ms;
-    int r = find_process(request, in->sandbox_id, in->process_id, id, err);
+    int r = process_find(request, in->sandbox_id, in->process_id, id, err);
 
     if (r == 0)
-        r = take_grace(in->grace_period, &grace_ms, err);
+        r = process_take_grace(in->grace_period, &grace_ms, err);
     if (r == 0)
         r = sandbox_process_end(request->service, &request->caller, id, in->process_id, grace_ms, err);
-    return r < 0 ? r : answer_process(request, id, in->process_id, ret, err);
+    return r < 0 ? r : process_answer(request, id, in->process_id, ret, err);
 }
 
-static void add_failures(Sandbox__V1__KillAllProcessesResponse *out, const struct buf *lines)
+static void process_add_failures(Sandbox__V1__KillAllProcessesResponse *out, const struct buf *lines)
 {
     size_t cap = 0;
 
@@ -159,7 +159,7 @@ int handle_kill_all_processes(const struct request *request, const void *message
     int r = request_find_sandbox(request, in->sandbox_id, id, err);
 
     if (r == 0)
-        r = take_grace(in->grace_period, &grace_ms, err);
+        r = process_take_grace(in->grace_period, &grace_ms, err);
     if (r == 0)
         r = sandbox_process_end_all(request->service, &request->caller, id, grace_ms, &count, &failures, err);
     if (r < 0)
@@ -167,14 +167,14 @@ int handle_kill_all_processes(const struct request *request, const void *message
     Sandbox__V1__KillAllProcessesResponse *out = xnew(Sandbox__V1__KillAllProcessesResponse);
     sandbox__v1__kill_all_processes_response__init(out);
     out->killed = (int32_t) count;
-    add_failures(out, &failures);
+    process_add_failures(out, &failures);
     *ret = &out->base;
     return 0;
 }
 
 /* ---- logs ---- */
 
-static int find_offset(struct sandbox_log *log, int64_t offset, int32_t tail_lines, uint64_t *ret, struct err *err)
+static int log_find_offset(struct sandbox_log *log, int64_t offset, int32_t tail_lines, uint64_t *ret, struct err *err)
 {
     if (offset < 0 || tail_lines < 0)
         return err_invalid(err, "offset and tail_lines must not be negative");
@@ -193,14 +193,14 @@ int handle_read_process_log(const struct request *request, const void *message, 
     autodone(buf) struct buf content = BUF_EMPTY;
     char id[SANDBOX_ID_MAX];
     uint64_t from = 0;
-    int r = find_process(request, in->sandbox_id, in->process_id, id, err);
+    int r = process_find(request, in->sandbox_id, in->process_id, id, err);
 
     if (r == 0 && (in->max_bytes < 0 || in->max_bytes > LOG_BYTES_MAX))
         r = err_invalid(err, "max_bytes must be between 0 and %lld", (long long) LOG_BYTES_MAX);
     if (r == 0)
         r = sandbox_log_open(request->service, &request->caller, id, in->process_id, &log, err);
     if (r == 0)
-        r = find_offset(&log, in->offset, in->tail_lines, &from, err);
+        r = log_find_offset(&log, in->offset, in->tail_lines, &from, err);
     if (r == 0)
         r = sandbox_log_read(&log, from, (size_t) (in->max_bytes ? in->max_bytes : LOG_BYTES_MAX), &content, err);
     if (r < 0)
@@ -218,7 +218,7 @@ int handle_read_process_log(const struct request *request, const void *message, 
     return 0;
 }
 
-static ssize_t send_log_piece(const void *bytes, size_t len, uint64_t at, bool is_end, void *cookie)
+static ssize_t log_send_piece(const void *bytes, size_t len, uint64_t at, bool is_end, void *cookie)
 {
     Sandbox__V1__ProcessLogChunk chunk = SANDBOX__V1__PROCESS_LOG_CHUNK__INIT;
     int r;
@@ -230,7 +230,7 @@ static ssize_t send_log_piece(const void *bytes, size_t len, uint64_t at, bool i
     return r < 0 ? r : (ssize_t) len;
 }
 
-static int send_end(struct call *call, const char *sandbox_id, const struct sandbox_log *log, uint64_t at)
+static int log_send_end(struct call *call, const char *sandbox_id, const struct sandbox_log *log, uint64_t at)
 {
     Sandbox__V1__ProcessLogChunk chunk = SANDBOX__V1__PROCESS_LOG_CHUNK__INIT;
     int r;
@@ -248,7 +248,7 @@ int handle_follow_process_log(const struct request *request, const void *message
     autodone(sandbox_log) struct sandbox_log log = SANDBOX_LOG_NONE;
     char id[SANDBOX_ID_MAX];
     uint64_t at = 0;
-    int r = find_process(request, in->sandbox_id, in->process_id, id, err);
+    int r = process_find(request, in->sandbox_id, in->process_id, id, err);
 
     (void) ret;
     if (r == 0)
@@ -256,10 +256,10 @@ int handle_follow_process_log(const struct request *request, const void *message
     if (r == 0 && in->only_new && (in->offset || in->tail_lines))
         r = err_invalid(err, "only_new is given, and offset or tail_lines");
     if (r == 0)
-        r = find_offset(&log, in->offset, in->tail_lines, &at, err);
+        r = log_find_offset(&log, in->offset, in->tail_lines, &at, err);
     if (in->only_new)
         at = log.log.end;
     if (r == 0)
-        r = sandbox_log_follow(&log, &at, request->caller.cancel_fd, send_log_piece, request->call, err);
-    return r < 0 ? r : send_end(request->call, id, &log, at);
+        r = sandbox_log_follow(&log, &at, request->caller.cancel_fd, log_send_piece, request->call, err);
+    return r < 0 ? r : log_send_end(request->call, id, &log, at);
 }

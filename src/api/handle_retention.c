@@ -106,7 +106,7 @@ static Sandbox__V1__CollectResponse *make_collection(const struct sandbox_gc_res
     return out;
 }
 
-static int take_sandbox_count(int32_t given, size_t *ret, struct err *err)
+static int retention_take_count(int32_t given, size_t *ret, struct err *err)
 {
     if (given < 0 || given > SANDBOXES_MAX)
         return err_invalid(err, "max_sandboxes must be between 0 and %d", SANDBOXES_MAX);
@@ -126,7 +126,7 @@ int handle_collect(const struct request *request, const void *message, ProtobufC
         r = retention_take_policy(in->policy, &gc, err);
     }
     if (r == 0)
-        r = take_sandbox_count(in->max_sandboxes, &gc.limit, err);
+        r = retention_take_count(in->max_sandboxes, &gc.limit, err);
     if (r < 0)
         return r;
     gc.is_dry = in->dry_run;
@@ -137,7 +137,7 @@ int handle_collect(const struct request *request, const void *message, ProtobufC
     return r;
 }
 
-static Google__Protobuf__Duration *make_span(int64_t ns)
+static Google__Protobuf__Duration *make_retention_span(int64_t ns)
 {
     return ns < 0 ? NULL : make_duration(ns);
 }
@@ -153,10 +153,10 @@ int handle_get_retention(const struct request *request, const void *message, Pro
     sandbox__v1__get_retention_response__init(out);
     out->policy = xnew(Sandbox__V1__RetentionPolicy);
     sandbox__v1__retention_policy__init(out->policy);
-    out->policy->max_age = make_span(gc.max_age_ns);
-    out->policy->idle_timeout = make_span(gc.idle_ns);
-    out->policy->decided_delay = make_span(gc.terminal_delay_ns);
-    out->policy->trash_delay = windows.trash_ns > 0 ? make_span(gc.trash_ns) : NULL;
+    out->policy->max_age = make_retention_span(gc.max_age_ns);
+    out->policy->idle_timeout = make_retention_span(gc.idle_ns);
+    out->policy->decided_delay = make_retention_span(gc.terminal_delay_ns);
+    out->policy->trash_delay = windows.trash_ns > 0 ? make_retention_span(gc.trash_ns) : NULL;
     out->policy->max_total_bytes = gc.max_total_bytes > 0 ? gc.max_total_bytes : 0;
     out->collects_decided = windows.collects_decided;
     out->undo_window = windows.undo_ns > 0 ? make_duration(windows.undo_ns) : NULL;
@@ -189,7 +189,7 @@ int handle_get_disk_use(const struct request *request, const void *message, Prot
     const Sandbox__V1__GetDiskUseRequest *in = message;
     autodone(sandbox_disk_use_list) struct sandbox_disk_use_list list = { 0 };
     size_t max = 0, bytes = 0;
-    int r = take_sandbox_count(in->max_sandboxes, &max, err);
+    int r = retention_take_count(in->max_sandboxes, &max, err);
 
     if (r == 0)
         r = sandboxes_disk_use(request->service, &request->caller, in->sandbox_id, in->measure, &list, err);

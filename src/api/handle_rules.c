@@ -32,7 +32,7 @@ int handle_update_permissions(const struct request *request, const void *message
     return r;
 }
 
-static char *reason_of(const struct rule_list *rules, const struct explained_rule *other)
+static char *make_reason(const struct rule_list *rules, const struct explained_rule *other)
 {
     autofree char *line = xprintf("rule %zu '%s' %s: %s", other->rule + 1, rules->items[other->rule].pattern,
                                   level_name(rules->items[other->rule].level), other->reason);
@@ -57,7 +57,7 @@ static Sandbox__V1__ExplainPermissionResponse *make_explanation(struct ruleset *
         out->reasons[out->n_reasons++] = make_text(line, strlen(line));
     }
     for (size_t i = 0; i < explanation->other_count; i++)
-        out->reasons[out->n_reasons++] = reason_of(rules, &explanation->others[i]);
+        out->reasons[out->n_reasons++] = make_reason(rules, &explanation->others[i]);
     return out;
 }
 
@@ -80,8 +80,8 @@ int handle_explain_permission(const struct request *request, const void *message
 
 /* ---- changing some ---- */
 
-static int edit(const struct request *request, const char *given, const struct rule_edit *edit, ProtobufCMessage **ret,
-                struct err *err)
+static int rules_edit(const struct request *request, const char *given, const struct rule_edit *edit, ProtobufCMessage **ret,
+                      struct err *err)
 {
     autodone(sandbox_info) struct sandbox_info info = { 0 };
     char id[SANDBOX_ID_MAX];
@@ -102,7 +102,7 @@ int handle_add_permission_rules(const struct request *request, const void *messa
     int r = in->n_permissions ? take_rules(in->permissions, in->n_permissions, &rules, err)
                               : err_invalid(err, "permissions is required");
 
-    return r < 0 ? r : edit(request, in->sandbox_id, &wanted, ret, err);
+    return r < 0 ? r : rules_edit(request, in->sandbox_id, &wanted, ret, err);
 }
 
 int handle_remove_permission_rules(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
@@ -115,7 +115,7 @@ int handle_remove_permission_rules(const struct request *request, const void *me
 
     if (in->n_patterns == 0 || in->n_patterns > NAMES_MAX)
         return err_invalid(err, "patterns must name between 1 and %d patterns", NAMES_MAX);
-    return edit(request, in->sandbox_id, &wanted, ret, err);
+    return rules_edit(request, in->sandbox_id, &wanted, ret, err);
 }
 
 /* ---- what they would mean ---- */
@@ -173,7 +173,7 @@ struct wanted_edit {
     struct rule_list rules; /* owned */
 };
 
-static int take_edit(const Sandbox__V1__PreviewPermissionsRequest *in, struct wanted_edit *ret, struct err *err)
+static int rules_take_edit(const Sandbox__V1__PreviewPermissionsRequest *in, struct wanted_edit *ret, struct err *err)
 {
     bool replaces = *in->preset || in->n_permissions, changes = in->n_add || in->n_remove_patterns;
 
@@ -207,7 +207,7 @@ int handle_preview_permissions(const struct request *request, const void *messag
     if (r == 0 && (in->max_changes < 0 || in->max_changes > CHANGES_MAX || in->n_paths > NAMES_MAX))
         r = err_invalid(err, "max_changes must be between 0 and %d, and paths name at most %d", CHANGES_MAX, NAMES_MAX);
     if (r == 0)
-        r = take_edit(in, &wanted, err);
+        r = rules_take_edit(in, &wanted, err);
     if (r == 0)
         r = rule_base_open(request->service, &request->caller, id, &base, err);
     if (r == 0)
@@ -218,8 +218,8 @@ int handle_preview_permissions(const struct request *request, const void *messag
     return r;
 }
 
-static int open_base(const struct request *request, const Sandbox__V1__LintPermissionsRequest *in, struct rule_base *ret,
-                     struct err *err)
+static int lint_open_base(const struct request *request, const Sandbox__V1__LintPermissionsRequest *in, struct rule_base *ret,
+                          struct err *err)
 {
     char id[SANDBOX_ID_MAX];
     int r;
@@ -245,7 +245,7 @@ int handle_lint_permissions(const struct request *request, const void *message, 
     int r = take_rules(in->permissions, in->n_permissions, &rules, err);
 
     if (r == 0)
-        r = open_base(request, in, &base, err);
+        r = lint_open_base(request, in, &base, err);
     if (r == 0)
         r = rule_preview_run(&base, &request->caller, &wish, &preview, err);
     if (r < 0)

@@ -27,7 +27,7 @@ struct conversation {
 
 /* ---- beginning ---- */
 
-static int take_size(const Sandbox__V1__TerminalSize *size, uint16_t *rows, uint16_t *cols, struct err *err)
+static int take_terminal_size(const Sandbox__V1__TerminalSize *size, uint16_t *rows, uint16_t *cols, struct err *err)
 {
     if (!size)
         return 0;
@@ -38,7 +38,7 @@ static int take_size(const Sandbox__V1__TerminalSize *size, uint16_t *rows, uint
     return 0;
 }
 
-static bool has_variable(const struct pair_list *env, const char *name)
+static bool env_has_variable(const struct pair_list *env, const char *name)
 {
     for (size_t i = 0; i < env->count; i++)
         if (strcmp(env->items[i].key, name) == 0)
@@ -46,7 +46,7 @@ static bool has_variable(const struct pair_list *env, const char *name)
     return false;
 }
 
-static int open_new(struct conversation *c, const Sandbox__V1__TerminalInput__Open *in, struct err *err)
+static int conversation_open(struct conversation *c, const Sandbox__V1__TerminalInput__Open *in, struct err *err)
 {
     autodone(process_spec) struct process_spec spec = { 0 };
     struct sandbox_command *command = &spec.command;
@@ -64,17 +64,17 @@ static int open_new(struct conversation *c, const Sandbox__V1__TerminalInput__Op
     command->rows = 24;
     command->cols = 80;
     if (r == 0)
-        r = take_size(in->size, &command->rows, &command->cols, err);
+        r = take_terminal_size(in->size, &command->rows, &command->cols, err);
     if (r < 0)
         return r;
     /* What a program needs to know to draw; unless told otherwise. */
-    if (!in->pipes && !has_variable(&spec.env, "TERM"))
+    if (!in->pipes && !env_has_variable(&spec.env, "TERM"))
         pair_list_add(&spec.env, "TERM", "xterm-256color");
     c->keeps_alive = in->keep;
     return sandbox_terminal_open(c->request->service, &c->request->caller, c->id, command, &c->link, err);
 }
 
-static int attach(struct conversation *c, const Sandbox__V1__TerminalInput__Attach *in, struct err *err)
+static int conversation_attach(struct conversation *c, const Sandbox__V1__TerminalInput__Attach *in, struct err *err)
 {
     uint16_t rows = 0, cols = 0;
     int r = request_find_sandbox(c->request, in->sandbox_id, c->id, err);
@@ -82,14 +82,14 @@ static int attach(struct conversation *c, const Sandbox__V1__TerminalInput__Atta
     if (r == 0)
         r = request_need(in->process_id, "process_id", err);
     if (r == 0)
-        r = take_size(in->size, &rows, &cols, err);
+        r = take_terminal_size(in->size, &rows, &cols, err);
     if (r == 0)
         r = sandbox_terminal_attach(c->request->service, &c->request->caller, c->id, in->process_id, &c->link, err);
     c->is_attached = true;
     return r == 0 && rows ? sandbox_terminal_resize(c->link, rows, cols, err) : r;
 }
 
-static int send_started(struct conversation *c)
+static int conversation_send_started(struct conversation *c)
 {
     autodone(process_info) struct process_info info = { 0 };
     Sandbox__V1__TerminalOutput out = SANDBOX__V1__TERMINAL_OUTPUT__INIT;
@@ -110,7 +110,7 @@ static int send_started(struct conversation *c)
     return r;
 }
 
-static int begin(struct conversation *c, struct err *err)
+static int conversation_begin(struct conversation *c, struct err *err)
 {
     autorequest message = NULL;
     int r = call_recv(c->request->call, &message, err);
@@ -119,21 +119,21 @@ static int begin(struct conversation *c, struct err *err)
     if (r < 0)
         return r;
     if (r > 0 && in->content_case == SANDBOX__V1__TERMINAL_INPUT__CONTENT_OPEN)
-        r = open_new(c, in->open, err);
+        r = conversation_open(c, in->open, err);
     else if (r > 0 && in->content_case == SANDBOX__V1__TERMINAL_INPUT__CONTENT_ATTACH)
-        r = attach(c, in->attach, err);
+        r = conversation_attach(c, in->attach, err);
     else
         r = err_invalid(err, "the first message must be open or attach");
     if (r < 0)
         return r;
     c->input.link = c->link;
     c->input.is_piped = sandbox_terminal_is_piped(c->link);
-    return send_started(c);
+    return conversation_send_started(c);
 }
 
 /* ---- from the client ---- */
 
-static int take_message(struct conversation *c, const Sandbox__V1__TerminalInput *in, struct err *err)
+static int conversation_take_message(struct conversation *c, const Sandbox__V1__TerminalInput *in, struct err *err)
 {
     uint16_t rows = 0, cols = 0;
     int r;
@@ -144,7 +144,7 @@ static int take_message(struct conversation *c, const Sandbox__V1__TerminalInput
     case SANDBOX__V1__TERMINAL_INPUT__CONTENT_RESIZE:
         if (c->input.is_piped)
             return err_invalid(err, "pipes have no size");
-        r = take_size(in->resize, &rows, &cols, err);
+        r = take_terminal_size(in->resize, &rows, &cols, err);
         return r < 0 ? r : sandbox_terminal_resize(c->link, rows, cols, err);
     case SANDBOX__V1__TERMINAL_INPUT__CONTENT_END_INPUT:
         if (!c->input.is_piped)
@@ -163,13 +163,13 @@ static int take_message(struct conversation *c, const Sandbox__V1__TerminalInput
     }
 }
 
-static int receive_message(struct conversation *c, struct err *err)
+static int conversation_receive_message(struct conversation *c, struct err *err)
 {
     autorequest message = NULL;
     int r = call_recv(c->request->call, &message, err);
 
     if (r > 0)
-        return take_message(c, (const void *) message, err);
+        return conversation_take_message(c, (const void *) message, err);
     if (r < 0)
         return r;
     c->input_ended = true;
@@ -178,7 +178,7 @@ static int receive_message(struct conversation *c, struct err *err)
 
 /* ---- from the process ---- */
 
-static int send_output(struct conversation *c, enum ctl_stream stream, const void *bytes, size_t len)
+static int conversation_send_output(struct conversation *c, enum ctl_stream stream, const void *bytes, size_t len)
 {
     Sandbox__V1__TerminalOutput out = SANDBOX__V1__TERMINAL_OUTPUT__INIT;
     int r = 0;
@@ -199,7 +199,7 @@ static int send_output(struct conversation *c, enum ctl_stream stream, const voi
 }
 
 /* What it changed goes into the codebase, if it has one: whoever hears of the end finds it there. */
-static void sync_changes(struct conversation *c)
+static void conversation_sync(struct conversation *c)
 {
     struct caller caller = c->request->caller;
 
@@ -208,14 +208,14 @@ static void sync_changes(struct conversation *c)
         sandbox_terminal_sync(c->request->service, &caller, c->id, sandbox_terminal_name(c->link));
 }
 
-static int send_exit(struct conversation *c, const struct terminal_event *news)
+static int conversation_send_exit(struct conversation *c, const struct terminal_event *news)
 {
     Sandbox__V1__TerminalOutput out = SANDBOX__V1__TERMINAL_OUTPUT__INIT;
     Sandbox__V1__TerminalExit end = SANDBOX__V1__TERMINAL_EXIT__INIT;
-    int r = send_output(c, CTL_STREAM_ERR, news->bytes, news->len);
+    int r = conversation_send_output(c, CTL_STREAM_ERR, news->bytes, news->len);
 
     c->has_ended = c->is_over = true;
-    sync_changes(c);
+    conversation_sync(c);
     if (r < 0)
         return r;
     end.exit_code = news->exit_code < 0 ? 0 : news->exit_code;
@@ -227,7 +227,7 @@ static int send_exit(struct conversation *c, const struct terminal_event *news)
     return call_send(c->request->call, &out.base);
 }
 
-static int receive_news(struct conversation *c, struct err *err)
+static int conversation_receive_event(struct conversation *c, struct err *err)
 {
     struct terminal_event news;
     int r = sandbox_terminal_receive(c->link, &news, err);
@@ -238,11 +238,11 @@ static int receive_news(struct conversation *c, struct err *err)
     }
     switch (news.kind) {
     case TERMINAL_OUTPUT:
-        return send_output(c, news.stream, news.bytes, news.len);
+        return conversation_send_output(c, news.stream, news.bytes, news.len);
     case TERMINAL_TAKEN:
         return terminal_input_taken(&c->input, err);
     case TERMINAL_ENDED:
-        return send_exit(c, &news);
+        return conversation_send_exit(c, &news);
     case TERMINAL_NOTHING:
         break;
     }
@@ -251,7 +251,7 @@ static int receive_news(struct conversation *c, struct err *err)
 
 /* ---- both ---- */
 
-static int converse(struct conversation *c, struct err *err)
+static int conversation_run(struct conversation *c, struct err *err)
 {
     int client_fd = call_input_fd(c->request->call), r = 0;
 
@@ -271,19 +271,19 @@ static int converse(struct conversation *c, struct err *err)
         if (fds[3].revents)
             r = terminal_input_feed(&c->input, err);
         if (r == 0 && fds[1].revents)
-            r = receive_news(c, err);
+            r = conversation_receive_event(c, err);
         if (r == 0 && fds[0].revents && !c->is_over)
-            r = receive_message(c, err);
+            r = conversation_receive_message(c, err);
     }
     return r;
 }
 
 /* What nobody is attached to any more and nobody wanted to keep. A server that ends takes nothing with it. */
-static void leave(struct conversation *c)
+static void conversation_leave(struct conversation *c)
 {
     if (c->link && !c->has_ended && !c->keeps_alive && !c->is_attached && !service_is_ending(c->request->service)) {
         sandbox_terminal_end(c->link, SANDBOX_GRACE_MS_DEFAULT);
-        sync_changes(c);
+        conversation_sync(c);
     }
     sandbox_terminal_close(steal_ptr(&c->link));
     buf_done(&c->input.typed);
@@ -299,10 +299,10 @@ static int open_terminal(struct call *call, void *cookie, struct err *err)
         return r;
     if (call_input_fd(call) < 0)
         return err_set(err, ERR_UNIMPLEMENTED, -EOPNOTSUPP, "a terminal needs a stream in both directions");
-    r = begin(&c, err);
+    r = conversation_begin(&c, err);
     if (r == 0)
-        r = converse(&c, err);
-    leave(&c);
+        r = conversation_run(&c, err);
+    conversation_leave(&c);
     return r;
 }
 

@@ -16,8 +16,8 @@ struct upload_kind {
     int64_t (*announced)(const ProtobufCMessage *first); /* bytes; 0: it does not say */
 };
 
-static int begin_file(const ProtobufCMessage *message, struct service *service, const struct caller *caller,
-                      struct upload **ret, struct err *err)
+static int upload_begin_file(const ProtobufCMessage *message, struct service *service, const struct caller *caller,
+                             struct upload **ret, struct err *err)
 {
     const Sandbox__V1__UploadChunk__Metadata *metadata = ((const Sandbox__V1__UploadChunk *) (const void *) message)->metadata;
     int r = request_need(metadata->codebase_id, "codebase_id", err);
@@ -29,7 +29,7 @@ static int begin_file(const ProtobufCMessage *message, struct service *service, 
     return codebases_put(service, caller, metadata->codebase_id, metadata->file_path, metadata->mode, ret, err);
 }
 
-static ProtobufCMessage *answer_file(const ProtobufCMessage *first, const struct upload_result *result)
+static ProtobufCMessage *upload_answer_file(const ProtobufCMessage *first, const struct upload_result *result)
 {
     const Sandbox__V1__UploadChunk__Metadata *metadata = ((const Sandbox__V1__UploadChunk *) (const void *) first)->metadata;
     Sandbox__V1__UploadResult *out = xnew(Sandbox__V1__UploadResult);
@@ -54,8 +54,8 @@ static int64_t archive_size(const ProtobufCMessage *first)
     return ((const Sandbox__V1__ArchiveChunk *) (const void *) first)->metadata->total_size;
 }
 
-static int begin_archive(const ProtobufCMessage *message, struct service *service, const struct caller *caller,
-                         struct upload **ret, struct err *err)
+static int upload_begin_archive(const ProtobufCMessage *message, struct service *service, const struct caller *caller,
+                                struct upload **ret, struct err *err)
 {
     const Sandbox__V1__ArchiveChunk__Metadata *metadata =
         ((const Sandbox__V1__ArchiveChunk *) (const void *) message)->metadata;
@@ -65,7 +65,7 @@ static int begin_archive(const ProtobufCMessage *message, struct service *servic
     return codebases_import(service, caller, metadata->codebase_id, metadata->replace, ret, err);
 }
 
-static ProtobufCMessage *answer_archive(const ProtobufCMessage *first, const struct upload_result *result)
+static ProtobufCMessage *upload_answer_archive(const ProtobufCMessage *first, const struct upload_result *result)
 {
     const Sandbox__V1__ArchiveChunk__Metadata *metadata = ((const Sandbox__V1__ArchiveChunk *) (const void *) first)->metadata;
     Sandbox__V1__UploadArchiveResult *out = xnew(Sandbox__V1__UploadArchiveResult);
@@ -78,8 +78,8 @@ static ProtobufCMessage *answer_archive(const ProtobufCMessage *first, const str
     return &out->base;
 }
 
-static const struct upload_kind file_kind = { begin_file, answer_file, file_size },
-                                archive_kind = { begin_archive, answer_archive, archive_size };
+static const struct upload_kind file_kind = { upload_begin_file, upload_answer_file, file_size },
+                                archive_kind = { upload_begin_archive, upload_answer_archive, archive_size };
 
 /* Both messages are a oneof of metadata and data, laid out alike. */
 _Static_assert(offsetof(Sandbox__V1__UploadChunk, content_case) == offsetof(Sandbox__V1__ArchiveChunk, content_case) &&
@@ -88,7 +88,7 @@ _Static_assert(offsetof(Sandbox__V1__UploadChunk, content_case) == offsetof(Sand
                    (int) SANDBOX__V1__UPLOAD_CHUNK__CONTENT_DATA == (int) SANDBOX__V1__ARCHIVE_CHUNK__CONTENT_DATA,
                "two messages of one shape");
 
-static int take_piece(const ProtobufCMessage *message, struct upload *upload, struct err *err)
+static int upload_take_piece(const ProtobufCMessage *message, struct upload *upload, struct err *err)
 {
     const Sandbox__V1__UploadChunk *chunk = (const void *) message;
 
@@ -102,7 +102,7 @@ static int take_piece(const ProtobufCMessage *message, struct upload *upload, st
     }
 }
 
-static int take_pieces(struct call *call, struct upload *upload, int64_t *ret_bytes, struct err *err)
+static int upload_take_pieces(struct call *call, struct upload *upload, int64_t *ret_bytes, struct err *err)
 {
     *ret_bytes = 0;
     for (;;) {
@@ -111,7 +111,7 @@ static int take_pieces(struct call *call, struct upload *upload, int64_t *ret_by
 
         if (r <= 0)
             return r;
-        r = take_piece(piece, upload, err);
+        r = upload_take_piece(piece, upload, err);
         if (r < 0)
             return r;
         if (((const Sandbox__V1__UploadChunk *) (const void *) piece)->content_case == SANDBOX__V1__UPLOAD_CHUNK__CONTENT_DATA)
@@ -121,8 +121,8 @@ static int take_pieces(struct call *call, struct upload *upload, int64_t *ret_by
 
 /* Clients give up in two steps: node's HTTP/2 ends the stream, as if all had been sent, and resets it with the next frame. What was
  * announced, and a last look at whether anybody still waits, keep half a file from taking the place of a whole one. */
-static int check_whole(struct call *call, const struct upload_kind *kind, const ProtobufCMessage *first, int64_t bytes,
-                       struct err *err)
+static int upload_check_whole(struct call *call, const struct upload_kind *kind, const ProtobufCMessage *first, int64_t bytes,
+                              struct err *err)
 {
     int64_t announced = kind->announced(first);
 
@@ -133,7 +133,7 @@ static int check_whole(struct call *call, const struct upload_kind *kind, const 
     return 0;
 }
 
-static int take_first(struct call *call, ProtobufCMessage **ret, struct err *err)
+static int upload_take_first(struct call *call, ProtobufCMessage **ret, struct err *err)
 {
     int r = call_recv(call, ret, err);
 
@@ -146,7 +146,7 @@ static int take_first(struct call *call, ProtobufCMessage **ret, struct err *err
     return 0;
 }
 
-static int take_upload(struct call *call, void *cookie, const struct upload_kind *kind, struct err *err)
+static int upload_run(struct call *call, void *cookie, const struct upload_kind *kind, struct err *err)
 {
     autorequest first = NULL;
     autoptr(upload) upload = NULL;
@@ -156,13 +156,13 @@ static int take_upload(struct call *call, void *cookie, const struct upload_kind
     int r = request_admit(call, cookie, &request, err);
 
     if (r == 0)
-        r = take_first(call, &first, err);
+        r = upload_take_first(call, &first, err);
     if (r == 0)
         r = kind->begin(first, request.service, &request.caller, &upload, err);
     if (r == 0)
-        r = take_pieces(call, upload, &bytes, err);
+        r = upload_take_pieces(call, upload, &bytes, err);
     if (r == 0)
-        r = check_whole(call, kind, first, bytes, err);
+        r = upload_check_whole(call, kind, first, bytes, err);
     if (r == 0)
         r = upload_commit(upload, &result, err);
     return r < 0 ? r : answer_send(call, kind->answer(first, &result), err);
@@ -170,17 +170,17 @@ static int take_upload(struct call *call, void *cookie, const struct upload_kind
 
 int handle_upload_files(struct call *call, void *cookie, struct err *err)
 {
-    return request_end(call, take_upload(call, cookie, &file_kind, err), err);
+    return request_end(call, upload_run(call, cookie, &file_kind, err), err);
 }
 
 int handle_upload_archive(struct call *call, void *cookie, struct err *err)
 {
-    return request_end(call, take_upload(call, cookie, &archive_kind, err), err);
+    return request_end(call, upload_run(call, cookie, &archive_kind, err), err);
 }
 
 /* ---- out ---- */
 
-static int send_piece(const void *bytes, size_t len, void *cookie)
+static int download_send_piece(const void *bytes, size_t len, void *cookie)
 {
     Sandbox__V1__FileChunk chunk = SANDBOX__V1__FILE_CHUNK__INIT;
     int r = 0;
@@ -205,7 +205,7 @@ int handle_download_file(const struct request *request, const void *message, Pro
         r = err_invalid(err, "version must not be negative");
     return r < 0 ? r
                  : codebases_get_file(request->service, &request->caller, in->codebase_id, in->file_path,
-                                      (uint64_t) in->version, send_piece, request->call, err);
+                                      (uint64_t) in->version, download_send_piece, request->call, err);
 }
 
 int handle_download_archive(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
@@ -215,6 +215,6 @@ int handle_download_archive(const struct request *request, const void *message, 
 
     (void) ret;
     return r < 0 ? r
-                 : codebases_export(request->service, &request->caller, in->codebase_id, in->path, send_piece, request->call,
-                                    err);
+                 : codebases_export(request->service, &request->caller, in->codebase_id, in->path, download_send_piece,
+                                    request->call, err);
 }
