@@ -1,5 +1,5 @@
 /*
- * The order for agentfense-container: the spec of a container's sandbox, as text.
+ * The order for agentfense-container: the spec of a container's sandbox.
  *
  * It is passed in a memory file, because any user of the host can read arguments. It does not contain the environment of
  * commands, which init gets from the supervisor, so neither the engine nor its logs ever see that.
@@ -22,7 +22,8 @@ struct docker_order {
     struct runtime_spec spec; /* points into this struct */
     struct runtime_container container;
     struct runtime_mount mounts[RUNTIME_MOUNTS_MAX];
-    char *text;     /* owned */
+    uint8_t flags;
+    void *bytes;    /* owned: the strings */
     char *own_init; /* owned: the copy of init; NULL: there is none */
 };
 

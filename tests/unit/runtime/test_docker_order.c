@@ -61,9 +61,7 @@ static void what_was_not_written_so_is_refused(void **state)
     for (size_t len = 0; len < bytes.len; len++) {
         autoptr(docker_order) got = NULL;
 
-        /* Cut between mounts, it is one with fewer. */
-        if (docker_order_decode(bytes.data, len, &got, NULL) == 0)
-            assert_true(got->spec.mount_count < 2);
+        assert_int_equal(docker_order_decode(bytes.data, len, &got, NULL), -EBADMSG);
     }
     for (size_t at = 0; at < bytes.len; at++) {
         autoptr(docker_order) got = NULL;
