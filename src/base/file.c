@@ -167,3 +167,17 @@ int file_read(int dirfd, const char *relpath, size_t max, struct buf *out)
         return -EISDIR;
     return S_ISREG(st.st_mode) ? fd_read_all(fd, max, out) : -EINVAL;
 }
+
+int file_read_kernel(const char *path, size_t max, struct buf *out)
+{
+    autofd int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+    return fd < 0 ? -errno : fd_read_all(fd, max, out);
+}
+
+int file_write_kernel(const char *path, const char *text)
+{
+    autofd int fd = open(path, O_WRONLY | O_CLOEXEC);
+
+    return fd < 0 ? -errno : fd_write_full(fd, text, strlen(text));
+}

@@ -50,6 +50,10 @@ void file_replace_abort(struct file_pending *pending);
  * of files, and never blocks on them. */
 int file_read(int dirfd, const char *relpath, size_t max, struct buf *out);
 
+/* For files of the kernel, in /proc, /sys or a cgroup, by their path. Reading is like file_read(); writing creates nothing. */
+int file_read_kernel(const char *path, size_t max, struct buf *out);
+int file_write_kernel(const char *path, const char *text);
+
 /* Makes the names in a directory durable. `dirfd` may be O_PATH. */
 int file_fsync_dir(int dirfd);
 

@@ -362,6 +362,18 @@ int proc_run(const struct proc_spec *spec, int timeout_ms, struct buf *out, int 
     return r;
 }
 
+size_t proc_read_file(pid_t pid, const char *file, char *text, size_t cap)
+{
+    char path[64];
+    ssize_t n;
+
+    snprintf(path, sizeof(path), "/proc/%d/%s", (int) pid, file);
+    autofd int fd = open(path, O_RDONLY | O_CLOEXEC);
+    n = fd < 0 ? 0 : fd_read_full(fd, text, cap - 1);
+    text[n > 0 ? n : 0] = '\0';
+    return n > 0 ? (size_t) n : 0;
+}
+
 int proc_open_signals(int one_more)
 {
     sigset_t set;

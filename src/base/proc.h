@@ -74,6 +74,9 @@ int proc_signal(struct proc *proc, int signal);
  * must fit into a pipe; NULL discards it. The spec must not list descriptors. */
 int proc_run(const struct proc_spec *spec, int timeout_ms, struct buf *out, int *ret_status, struct err *err);
 
+/* Reads the beginning of /proc/<pid>/<file> and adds a NUL. Returns the number of bytes; 0 if it cannot be read. */
+size_t proc_read_file(pid_t pid, const char *file, char *text, size_t cap);
+
 /* Returns the exit code as a shell shows it: 128 + n after death by signal n. */
 int proc_exit_code(int status);
 

@@ -227,14 +227,10 @@ static int wait_init_pid(struct runtime_process *process, const struct bwrap_sta
 static void open_init(struct runtime_process *process)
 {
     autofd int fd = (int) syscall(SYS_pidfd_open, process->init_pid, 0);
-    char path[64], text[512], *paren;
+    char text[512], *paren;
     int parent = 0;
-    ssize_t n;
 
-    snprintf(path, sizeof(path), "/proc/%d/stat", process->init_pid);
-    autofd int stat_fd = open(path, O_RDONLY | O_CLOEXEC);
-    n = stat_fd < 0 ? 0 : read(stat_fd, text, sizeof(text) - 1);
-    text[n > 0 ? n : 0] = '\0';
+    proc_read_file(process->init_pid, "stat", text, sizeof(text));
     paren = strrchr(text, ')');
     if (paren && sscanf(paren, ") %*c %d", &parent) == 1 && parent == process->proc.pid)
         process->init_pidfd = steal_fd(&fd);

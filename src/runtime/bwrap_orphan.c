@@ -4,43 +4,29 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/fd.h"
+#include "base/proc.h"
 #include "runtime/bwrap_args.h"
 
 #define TEXT_MAX 4096
-
-/* Reads /proc/<pid>/<file> and adds a NUL. Returns the number of bytes; 0 if it cannot be read. */
-static size_t read_proc(int pid, const char *file, char text[TEXT_MAX])
-{
-    char path[64];
-    ssize_t n;
-
-    snprintf(path, sizeof(path), "/proc/%d/%s", pid, file);
-    autofd int fd = open(path, O_RDONLY | O_CLOEXEC);
-    n = fd < 0 ? 0 : fd_read_full(fd, text, TEXT_MAX - 1);
-    text[n > 0 ? n : 0] = '\0';
-    return n > 0 ? (size_t) n : 0;
-}
 
 static bool is_bwrap(int pid)
 {
     char name[TEXT_MAX];
 
-    read_proc(pid, "comm", name);
+    proc_read_file(pid, "comm", name, sizeof(name));
     return strcmp(name, "bwrap\n") == 0;
 }
 
 static bool is_our_call(int pid)
 {
     char text[TEXT_MAX];
-    const char *word = text, *end = text + read_proc(pid, "cmdline", text);
+    const char *word = text, *end = text + proc_read_file(pid, "cmdline", text, sizeof(text));
 
     for (const char *const *expected = bwrap_call; *expected; expected++) {
         if (word >= end || strcmp(word, *expected) != 0)
@@ -59,7 +45,7 @@ static bool is_orphan(int pid)
 
     if (!is_bwrap(pid) || !is_our_call(pid))
         return false;
-    read_proc(pid, "status", text);
+    proc_read_file(pid, "status", text, sizeof(text));
     ppid = strstr(text, "\nPPid:\t");
     ns = strstr(text, "\nNSpid:\t");
     if (!ppid || !ns)

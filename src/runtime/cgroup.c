@@ -41,9 +41,8 @@ static int put_number(const struct cgroup *cgroup, const struct cgroup_dir *dir,
 static int cgroup_read(const struct cgroup_dir *dir, const char *name, struct buf *out)
 {
     autofree char *path = xprintf("%s/%s", dir->path, name);
-    autofd int fd = open(path, O_RDONLY | O_CLOEXEC);
 
-    return fd < 0 ? -errno : fd_read_all(fd, PROCS_MAX_BYTES, out);
+    return file_read_kernel(path, PROCS_MAX_BYTES, out);
 }
 
 /* Without a swap limit, a memory limit only moves the problem to the disk. If the kernel does not count swap, the file does

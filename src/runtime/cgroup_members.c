@@ -10,7 +10,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
-#include "base/fd.h"
+#include "base/file.h"
 #include "base/mem.h"
 
 #define PROCS_MAX_BYTES (1u << 20)
@@ -31,11 +31,10 @@ static int by_number(const void *a, const void *b)
 static void read_members(const char *path, struct members *ret)
 {
     autodone(buf) struct buf text = BUF_EMPTY;
-    autofd int fd = open(path, O_RDONLY | O_CLOEXEC);
     char *save, *word;
 
     *ret = (struct members){ 0 };
-    if (fd < 0 || fd_read_all(fd, PROCS_MAX_BYTES, &text) < 0 || !text.data)
+    if (file_read_kernel(path, PROCS_MAX_BYTES, &text) < 0 || !text.data)
         return;
     for (word = strtok_r(text.data, "\n", &save); word; word = strtok_r(NULL, "\n", &save)) {
         vec_room(&ret->pids, &ret->cap, ret->count);

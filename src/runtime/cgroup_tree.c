@@ -65,13 +65,6 @@ int cgroup_write_file(bool is_fake, const char *dir, const char *name, const cha
     return fd_write_full(fd, text, strlen(text));
 }
 
-static int read_whole(const char *path, struct buf *out)
-{
-    autofd int fd = open(path, O_RDONLY | O_CLOEXEC);
-
-    return fd < 0 ? -errno : fd_read_all(fd, FILE_MAX_BYTES, out);
-}
-
 /* Finds our path in the hierarchy with this controller, in lines like "4:cpu,cpuacct:/path". 0 means v2's. */
 static char *own_path(const char *self, unsigned wanted)
 {
@@ -150,7 +143,7 @@ static void add_v2(struct cgroup_tree *tree, const char *mount, const char *moun
     leave_leaf(own);
     is_own = is_ours_to_divide(own, mount, as_root);
     list = xprintf("%s/cgroup.controllers", is_own ? own : mount);
-    read_whole(list, &text);
+    file_read_kernel(list, FILE_MAX_BYTES, &text);
     add_hierarchy(tree, 2, controllers_of(text.data ? text.data : "", " \n") | CGROUP_FREEZER, xdup(is_own ? own : mount),
                   is_own);
 }
@@ -180,7 +173,8 @@ int cgroup_tree_new(const struct cgroup_sources *sources, struct cgroup_tree **r
 
     sources = sources ? sources : &real;
     tree->is_fake = sources->is_fake;
-    if ((r = read_whole(sources->mountinfo, &mounts)) < 0 || (r = read_whole(sources->self, &self)) < 0)
+    if ((r = file_read_kernel(sources->mountinfo, FILE_MAX_BYTES, &mounts)) < 0 ||
+        (r = file_read_kernel(sources->self, FILE_MAX_BYTES, &self)) < 0)
         return err_errno(err, r, "looking for cgroups");
     for (line = mounts.data ? strtok_r(mounts.data, "\n", &save) : NULL; line; line = strtok_r(NULL, "\n", &save))
         read_mount(tree, line, self.data ? self.data : "", sources->as_root);
@@ -231,7 +225,7 @@ int cgroup_tree_evacuate(const struct cgroup_tree *tree, const char *base)
         autodone(buf) struct buf pids = BUF_EMPTY;
         char *save, *pid;
 
-        if ((r = read_whole(procs, &pids)) < 0 || pids.len == 0)
+        if ((r = file_read_kernel(procs, FILE_MAX_BYTES, &pids)) < 0 || pids.len == 0)
             return r;
         for (pid = strtok_r(pids.data, "\n", &save); pid; pid = strtok_r(NULL, "\n", &save))
             if ((r = cgroup_write_file(tree->is_fake, leaf, "cgroup.procs", pid)) < 0 && r != -ESRCH)

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
-#include "base/fd.h"
+#include "base/file.h"
 #include "base/mem.h"
 #include "runtime/doctor_int.h"
 
@@ -31,9 +31,8 @@ long doctor_read_number(const struct doctor_view *view, const char *path, long o
 {
     autofree char *full = xprintf("%s%s", view->root, path);
     autodone(buf) struct buf text = BUF_EMPTY;
-    autofd int fd = open(full, O_RDONLY | O_CLOEXEC);
 
-    if (fd < 0 || fd_read_all(fd, 64, &text) < 0 || text.len == 0)
+    if (file_read_kernel(full, 64, &text) < 0 || text.len == 0)
         return otherwise;
     return strtol(text.data, NULL, 10);
 }

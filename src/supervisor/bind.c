@@ -16,7 +16,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
-#include "base/fd.h"
+#include "base/file.h"
 
 struct owner {
     uid_t uid;
@@ -54,8 +54,7 @@ static int write_map(pid_t pid, const char *file, uint64_t a, uint64_t b)
 
     make_map(&map, a, b);
     snprintf(path, sizeof(path), "/proc/%d/%s", (int) pid, file);
-    autofd int fd = open(path, O_WRONLY | O_CLOEXEC);
-    return fd < 0 ? -errno : fd_write_full(fd, map.data, map.len);
+    return file_write_kernel(path, map.data);
 }
 
 /* Returns a user namespace for an idmapped mount (MOUNT_ATTR_IDMAP) that shows the files of one owner as another's. The two are exchanged;

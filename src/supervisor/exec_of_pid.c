@@ -4,11 +4,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/proc.h"
 
 void exec_of_pid_done(struct exec_of_pid *map)
 {
@@ -96,15 +96,9 @@ void exec_of_pid_notify_with(struct exec_of_pid *map, void (*on_pid)(void *cooki
 /* The session id in the innermost pid namespace: the last number of "NSsid:". 0 if it cannot be read. */
 static uint32_t session_of(pid_t pid)
 {
-    char path[64], status[4096];
-    ssize_t n;
+    char status[4096];
 
-    snprintf(path, sizeof(path), "/proc/%d/status", (int) pid);
-    autofd int fd = open(path, O_RDONLY | O_CLOEXEC);
-    n = fd < 0 ? -1 : read(fd, status, sizeof(status) - 1);
-    if (n <= 0)
-        return 0;
-    status[n] = '\0';
+    proc_read_file(pid, "status", status, sizeof(status));
     char *line = strstr(status, "\nNSsid:");
     char *end = line ? strchr(line + 1, '\n') : NULL;
     if (!end)

@@ -5,39 +5,31 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mount.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/fd.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
 
 /* A sandbox may use one part in this many of its owner's inotify limits. */
 #define INOTIFY_SHARE 4
 
-static int write_file(const char *path, const char *text)
-{
-    autofd int fd = open(path, O_WRONLY | O_CLOEXEC);
-
-    return fd < 0 ? -errno : fd_write_full(fd, text, strlen(text));
-}
-
 /* Maps one uid and one gid to themselves, which needs no privilege. */
 static int map_ids(uid_t uid, gid_t gid)
 {
     char line[64];
-    int r = write_file("/proc/self/setgroups", "deny");
+    int r = file_write_kernel("/proc/self/setgroups", "deny");
 
     if (r < 0 && r != -ENOENT)
         return r;
     snprintf(line, sizeof(line), "%u %u 1\n", uid, uid);
-    r = write_file("/proc/self/uid_map", line);
+    r = file_write_kernel("/proc/self/uid_map", line);
     if (r < 0)
         return r;
     snprintf(line, sizeof(line), "%u %u 1\n", gid, gid);
-    return write_file("/proc/self/gid_map", line);
+    return file_write_kernel("/proc/self/gid_map", line);
 }
 
 /* A sandbox of an ordinary user has its owner's uid on the host, and the kernel counts inotify per uid. In our own user
@@ -51,14 +43,14 @@ static void limit_inotify(void)
     };
 
     for (size_t i = 0; i < ARRAY_LEN(limits); i++) {
-        autofd int fd = open(limits[i][0], O_RDONLY | O_CLOEXEC);
-        char text[32] = "";
+        autodone(buf) struct buf value = BUF_EMPTY;
+        char text[32];
 
-        if (fd < 0 || fd_read_full(fd, text, sizeof(text) - 1) <= 0)
+        if (file_read_kernel(limits[i][0], sizeof(text), &value) < 0 || value.len == 0)
             continue;
-        long most = strtol(text, NULL, 10) / INOTIFY_SHARE;
+        long most = strtol(value.data, NULL, 10) / INOTIFY_SHARE;
         snprintf(text, sizeof(text), "%ld\n", most > 0 ? most : 1);
-        int r = write_file(limits[i][1], text);
+        int r = file_write_kernel(limits[i][1], text);
         if (r < 0)
             log_debug("the sandbox has no limit of inotify of its own", LOG_STR("file", limits[i][1]));
     }
