@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "call/lifeline.h"
 #include "sandbox/engine_path.h"
 #include "sandbox/state_dir.h"
 #include "server/config_file.h"
@@ -274,10 +275,10 @@ static int check_docker(struct config *config, struct err *err)
     return 0;
 }
 
-/* Codebases may be beside the directory `sandboxes`, not in it nor in its two siblings. */
+/* Codebases may be beside the directory `sandboxes`, not in it nor in its siblings. */
 static int check_places(struct config *config, struct err *err)
 {
-    static const char *const parts[] = { "sandboxes", STATE_DIR_NAMES, "uids" };
+    static const char *const parts[] = { "sandboxes", STATE_DIR_NAMES, "uids", LIFELINE_DIR };
     bool is_within = path_is_beneath(config->codebase_path, config->mount_path);
 
     for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
