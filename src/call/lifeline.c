@@ -93,9 +93,11 @@ static bool is_volatile_variable(const char *assignment)
 void lifeline_use_line(const char *settings, char ret[LIFELINE_LINE_MAX])
 {
     static const char *const namespaces[] = { "/proc/self/ns/user", "/proc/self/ns/pid", "/proc/self/ns/mnt" };
-    uint64_t hash = hash_text(settings), environment = 0;
+    const mode_t mask = umask(077);
+    uint64_t hash = hash_text(settings), environment = hash_add(HASH_START, &mask, sizeof(mask));
     struct stat st;
 
+    umask(mask);
     for (size_t i = 0; i < ARRAY_LEN(namespaces); i++) {
         if (stat(namespaces[i], &st) == 0)
             hash = hash_add(hash, &st.st_ino, sizeof(st.st_ino));

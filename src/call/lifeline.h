@@ -39,7 +39,7 @@ int lifeline_connect(int dir_fd, const char *line);
  * readable. */
 int lifeline_read_answer(int fd, int cancel_fd, char ret[LIFELINE_LINE_MAX]);
 
-/* What a client and its private server must agree on: the settings (config_show()), the namespaces whose paths and processes they mean, and, less
- * strictly, the environment, which profiles read. Two different lines may be used one after the other but, if the first word after LIFELINE_USE
- * differs, not at once. */
+/* Writes what a client and its private server must agree on: the settings (config_show()) with the namespaces whose paths and processes they mean,
+ * and, less strictly, the environment, which profiles read, with the umask. Clients whose settings differ may use a server one after the other,
+ * but not at once. Call it before the first thread starts. */
 void lifeline_use_line(const char *settings, char ret[LIFELINE_LINE_MAX]);

@@ -25,7 +25,8 @@ void output_escaped(FILE *out, const char *text);
 /* Standard output could not be written to, with the negative errno `r`: "<what>: <strerror>". Returns `r`. */
 int output_refused(int r, const char *what, struct err *err);
 
-#define OUTPUT_CLOSED "OUTPUT_CLOSED" /* the reason, if it is because nobody reads it any more */
+#define OUTPUT_CLOSED                                                                                                          \
+    "output closed" /* the reason, if it is because nobody reads it any more; no server can send it (client_keep_reason()) */
 
 /* "agentfense policy: <text>" on standard error. Returns EXIT_OURS, or EXIT_USAGE for refused input. That nobody reads any more is not told. */
 int output_error(const char *verb, const struct err *err);

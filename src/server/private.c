@@ -225,7 +225,8 @@ static int private_run(struct private *private, struct config *config, int signa
         r = err_errno(err, -errno, "/");
     if (r == 0) {
         private_answer(private->lifelines[0], LIFELINE_READY);
-        log_info("ending; sandboxes live on", LOG_INT("signal", private_wait(private, signal_fd)));
+        int number = private_wait(private, signal_fd); /* log_info() may leave its arguments alone */
+        log_info("ending; sandboxes live on", LOG_INT("signal", number));
         private_close(private);
         server_drain(&server);
     }
@@ -241,6 +242,9 @@ int private_serve(struct config *config, const sigset_t *signals, struct err *er
 
     if (fd_cloexec(PRIVATE_LIFELINE_FD, true) < 0 || fd_cloexec(PRIVATE_LOCK_FD, true) < 0)
         return err_invalid(err, "'" PRIVATE_VERB "' is started by other verbs, which give it two descriptors");
+    /* Its log is for failures: a server that is used for days must not fill the disk with what went well. */
+    if (strcmp(config->log_level, "info") == 0)
+        log_set_level(LOG_LEVEL_WARN);
     private->listener = LISTENER_NONE;
     private_add(private, PRIVATE_LIFELINE_FD)->is_admitted = true;
     private->admitted = 1;

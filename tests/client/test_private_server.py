@@ -136,6 +136,8 @@ def test_another_environment_is_shared_only_while_it_must_be(place, sandbox):
     place.run("ps", env={"SOME_KEY": "1"})
     second = place.private_pid()
     assert second != first
+    place.run("ps", env={"SOME_KEY": "1"}, umask=0o077)
+    assert place.private_pid() != second
     with holding(place, sandbox):
         third = place.private_pid()
         place.run("ps", env={"SOME_KEY": "2"})
@@ -144,6 +146,13 @@ def test_another_environment_is_shared_only_while_it_must_be(place, sandbox):
 
 def test_a_token_for_other_servers_does_not_matter(place):
     assert place.json("ps", env={"AGENTFENSE_TOKEN": "for-another"})["sandboxes"] == []
+
+
+@pytest.mark.parametrize("level", ["debug", "info", "error"])
+def test_it_serves_however_little_it_logs(place, level):
+    place.run("ps", env={"AGENTFENSE_LOGGING_LEVEL": level})
+    log = (place.state / "private" / "log").read_text()
+    assert ("listening" in log) == (level == "debug"), log
 
 
 def test_a_server_takes_over_when_nobody_uses_it(place):
