@@ -47,11 +47,9 @@ struct conn_watch {
     int64_t armed_ns;
 
     pthread_mutex_t lock;
-    struct http_conn *conns; /* each holds a reference */
-    size_t count;
+    struct http_conn **conns; /* by descriptor; each holds a reference; NULL: none */
+    size_t conns_cap, count;
     uint32_t last_number;
-    struct http_conn **by_fd;
-    size_t by_fd_cap;
     uint64_t refused;
     bool is_ending, is_closed_to_new, is_full;
 };
@@ -119,7 +117,7 @@ void conn_watch_free(struct conn_watch *watch)
     cleanup_fd(&watch->reserve_fd);
     pthread_mutex_destroy(&watch->lock);
     pthread_mutex_destroy(&watch->timer_lock);
-    free(watch->by_fd);
+    free(watch->conns);
     free(watch);
 }
 
@@ -148,19 +146,14 @@ static int conn_watch_add(struct conn_watch *watch, struct http_conn *conn)
         return r;
     atomic_fetch_add(&conn->refs, 1);
     conn->headers_by_ns = clock_now_ns() + watch->options.header_timeout_ms * CLOCK_NS_PER_MS;
-    conn->next = watch->conns;
-    conn->link = &watch->conns;
-    watch->conns = conn;
-    if (conn->next)
-        conn->next->link = &conn->next;
-    if ((size_t) conn->fd >= watch->by_fd_cap) {
+    if ((size_t) conn->fd >= watch->conns_cap) {
         size_t cap = (size_t) conn->fd * 2 + 64;
 
-        watch->by_fd = xgrow(watch->by_fd, cap, sizeof(*watch->by_fd));
-        memset(watch->by_fd + watch->by_fd_cap, 0, (cap - watch->by_fd_cap) * sizeof(*watch->by_fd));
-        watch->by_fd_cap = cap;
+        watch->conns = xgrow(watch->conns, cap, sizeof(*watch->conns));
+        memset(watch->conns + watch->conns_cap, 0, (cap - watch->conns_cap) * sizeof(*watch->conns));
+        watch->conns_cap = cap;
     }
-    watch->by_fd[conn->fd] = conn;
+    watch->conns[conn->fd] = conn;
     watch->count++;
     conn_watch_update_listeners(watch);
     conn_watch_arm(watch, conn->headers_by_ns);
@@ -171,10 +164,7 @@ static int conn_watch_add(struct conn_watch *watch, struct http_conn *conn)
 static void conn_watch_remove(struct conn_watch *watch, struct http_conn *conn)
 {
     epoll_ctl(watch->epoll_fd, EPOLL_CTL_DEL, conn->fd, NULL);
-    watch->by_fd[conn->fd] = NULL;
-    *conn->link = conn->next;
-    if (conn->next)
-        conn->next->link = conn->link;
+    watch->conns[conn->fd] = NULL;
     conn->current = NULL;
     watch->count--;
     conn_watch_update_listeners(watch);
@@ -186,8 +176,8 @@ struct http_conn *conn_watch_find(struct conn_watch *watch, int fd)
     struct http_conn *conn = NULL;
 
     pthread_mutex_lock(&watch->lock);
-    if (fd >= 0 && (size_t) fd < watch->by_fd_cap)
-        conn = watch->by_fd[fd];
+    if (fd >= 0 && (size_t) fd < watch->conns_cap)
+        conn = watch->conns[fd];
     if (conn)
         atomic_fetch_add(&conn->refs, 1);
     pthread_mutex_unlock(&watch->lock);
@@ -259,9 +249,9 @@ static void exchanges_cancel(struct exchanges *list)
 /* Call with the lock held. Adds all requests that are being served. */
 static void exchanges_collect(struct exchanges *list, const struct conn_watch *watch)
 {
-    for (struct http_conn *conn = watch->conns; conn; conn = conn->next)
-        if (conn->current)
-            exchanges_add(list, conn->current);
+    for (size_t fd = 0; fd < watch->conns_cap; fd++)
+        if (watch->conns[fd] && watch->conns[fd]->current)
+            exchanges_add(list, watch->conns[fd]->current);
 }
 
 void conn_watch_cancel_all(struct conn_watch *watch)
@@ -278,7 +268,7 @@ void conn_watch_cancel_all(struct conn_watch *watch)
 /* Call with the lock held. The connection may have been closed since the event. */
 static void conn_watch_on_hang_up(struct conn_watch *watch, uint64_t event, struct exchanges *doomed)
 {
-    struct http_conn *conn = watch->by_fd[(uint32_t) event];
+    struct http_conn *conn = watch->conns[(uint32_t) event];
 
     if (!conn || conn->number != event >> 32)
         return;
@@ -305,9 +295,9 @@ static int64_t http_conn_shutdown_read(struct http_conn *conn, int64_t now)
 static void conn_watch_shut_out(struct conn_watch *watch, const struct exchange *exchange)
 {
     pthread_mutex_lock(&watch->lock);
-    for (struct http_conn *conn = watch->conns; conn; conn = conn->next)
-        if (conn->current == exchange)
-            shutdown(conn->fd, SHUT_RDWR);
+    for (size_t fd = 0; fd < watch->conns_cap; fd++)
+        if (watch->conns[fd] && watch->conns[fd]->current == exchange)
+            shutdown((int) fd, SHUT_RDWR);
     pthread_mutex_unlock(&watch->lock);
 }
 
@@ -338,9 +328,12 @@ static int64_t conn_watch_tick_conns(struct conn_watch *watch, int64_t now)
     int64_t next = NEVER;
 
     pthread_mutex_lock(&watch->lock);
-    for (struct http_conn *conn = watch->conns; conn; conn = conn->next) {
-        int64_t due = !conn->current && conn->headers_by_ns ? conn->headers_by_ns : NEVER;
+    for (size_t fd = 0; fd < watch->conns_cap; fd++) {
+        struct http_conn *conn = watch->conns[fd];
 
+        if (!conn)
+            continue;
+        int64_t due = !conn->current && conn->headers_by_ns ? conn->headers_by_ns : NEVER;
         if (due <= now) {
             /* libmicrohttpd then reads the end of the stream and closes the connection. */
             shutdown(conn->fd, SHUT_RDWR);
@@ -407,9 +400,11 @@ static bool conn_watch_has_too_many(const struct conn_watch *watch, const struct
 
     if (peer_is_our_user(peer))
         return false;
-    for (const struct http_conn *conn = watch->conns; conn; conn = conn->next) {
-        same += is_same_host(&conn->peer, peer);
-        other_users += !peer_is_our_user(&conn->peer);
+    for (size_t fd = 0; fd < watch->conns_cap; fd++) {
+        const struct http_conn *conn = watch->conns[fd];
+
+        same += conn && is_same_host(&conn->peer, peer);
+        other_users += conn && !peer_is_our_user(&conn->peer);
     }
     return same >= watch->options.peer_connections_max || other_users >= PEER_OTHER_USERS_MAX(watch->options.connections_max);
 }
@@ -451,7 +446,7 @@ static void conn_watch_take(struct conn_watch *watch, int accepted, const struct
     if (r == 0 && !watch->options.adopt(watch->options.cookie, steal_fd(&fd), &conn->peer, watched->with_tls)) {
         log_warn("a connection could not be taken", LOG_STR("peer", conn->peer.text));
         pthread_mutex_lock(&watch->lock);
-        if (watch->by_fd[conn->fd] == conn)
+        if (watch->conns[conn->fd] == conn)
             conn_watch_remove(watch, conn);
         pthread_mutex_unlock(&watch->lock);
     }

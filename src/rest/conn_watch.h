@@ -26,8 +26,7 @@ struct http_conn {
     struct peer peer; /* never changes, but for the TLS subject, which is set before the first call sees it */
     bool has_checked_tls;
     /* The rest is guarded by the watch's lock. */
-    uint32_t number; /* no other connection has it for a long time */
-    struct http_conn *next, **link;
+    uint32_t number;          /* no other connection has it for a long time */
     struct exchange *current; /* borrowed: the request being served; NULL between two */
     int64_t headers_by_ns;    /* while there is none; 0: not watched */
     int64_t shut_read_at_ns;  /* after it hung up; 0: not */
