@@ -174,13 +174,6 @@ static bool may_read_syscall(struct audit *a, int64_t now_ns)
     return a->syscall_reads++ < SYSCALL_READS_PER_SECOND;
 }
 
-/* Runs while the caller still waits for the answer: later it may have gone. */
-static void find_exec(struct fence *f, pid_t pid, char out[FENCE_EXEC_MAX])
-{
-    if (f->exec_of && pid > 0 && may_read_syscall(f->audit, clock_now_ns()))
-        f->exec_of(pid, out, f->cookie);
-}
-
 static void audit_report(struct fence *f, enum policy_op op, struct inode *dir, const char *name, enum level level, int error,
                          pid_t pid, const char *detail)
 {
@@ -200,7 +193,9 @@ static void audit_report(struct fence *f, enum policy_op op, struct inode *dir, 
     event.denial.level = level;
     event.denial.error = error;
     event.denial.pid = pid;
-    find_exec(f, pid, event.exec);
+    /* The caller still waits for the answer: later it may have gone. */
+    if (f->exec_of && pid > 0 && may_read_syscall(f->audit, clock_now_ns()))
+        f->exec_of(pid, event.exec, f->cookie);
     event.path = buf_dup_take(&full);
     if (detail)
         snprintf(event.detail, sizeof(event.detail), "%s", detail);

@@ -225,19 +225,15 @@ void base_watch_add(struct fence *f, struct inode *dir, const struct stat *base)
 static void on_changed(struct fence *f, struct inode *dir, const char *name, struct inval_batch *batch)
 {
     struct stat st;
-    struct inode *child = NULL;
+    struct inode *child;
 
     if (revalidate_visibility(f, dir, name) != VISIBILITY_FULL)
         return;
-    tree_lock(f);
-    const struct entry *e = entry_find(dir, name, strlen(name));
-    if (e && e->inode && !inode_has(e->inode, INODE_UP)) {
-        child = e->inode;
-        inode_ref(child);
-    }
-    tree_unlock(f);
-    if (!child)
+    child = entry_dup_inode(f, dir, name);
+    if (!child || inode_has(child, INODE_UP)) {
+        inode_unref(f, child);
         return;
+    }
     if (inode_is_dir(child) && layer_base_has(f, dir, name, &st) == 1 && S_ISDIR(st.st_mode))
         atomic_store(&child->mode, (uint16_t) (st.st_mode & (S_IFMT | 01777)));
     inval_batch_add_pages(f, batch, child);

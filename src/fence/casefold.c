@@ -239,15 +239,6 @@ int casefold_check(struct fence *f, struct handle *dir, const char *name)
     return r;
 }
 
-static int casefold_check_at(int dirfd, const char *name)
-{
-    struct handle dir = { .fd = dirfd };
-    int r = casefold_check_name(&dir, name);
-
-    casefold_free(dir.casefold);
-    return r;
-}
-
 int casefold_check_path(int dirfd, const char *path)
 {
     autofd int at = -1;
@@ -255,10 +246,12 @@ int casefold_check_path(int dirfd, const char *path)
 
     for (const char *cursor = path; path_next_component(&cursor, path + strlen(path), &c);) {
         autofree char *name = xdupn(c.name, c.len);
-        int from = at < 0 ? dirfd : at, r = path_component_is(&c, ".") ? 0 : casefold_check_at(from, name), next;
+        struct handle dir = { .fd = at < 0 ? dirfd : at };
+        int r = path_component_is(&c, ".") ? 0 : casefold_check_name(&dir, name), next;
+        casefold_free(dir.casefold);
         if (r < 0)
             return r;
-        next = path_open_beneath(from, name, O_PATH, 0);
+        next = path_open_beneath(dir.fd, name, O_PATH, 0);
         if (next < 0)
             return next;
         cleanup_fd(&at);

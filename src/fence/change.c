@@ -194,31 +194,17 @@ static int report_deleted(struct change_walk *w, const char *name)
     return r;
 }
 
-static int on_marker(struct change_walk *w, int dirfd, const char *marker)
-{
-    char name[NAME_MAX + 1];
-    int r = whiteout_target(dirfd, marker, name);
-
-    return r > 0 ? report_deleted(w, name) : r;
-}
-
-static bool has_marker(int dirfd, const char *name)
-{
-    char marker[NAME_MAX + 1];
-    struct stat st;
-
-    whiteout_name(name, marker);
-    return fstatat(dirfd, marker, &st, AT_SYMLINK_NOFOLLOW) == 0;
-}
-
 static int on_entry(const struct file_entry *entry, void *cookie)
 {
     struct change_walk *w = cookie;
 
     change_walk_pop(w, entry->path_len - strlen(entry->name) - (entry->depth > 1));
-    if (whiteout_is_reserved(entry->name))
-        return on_marker(w, entry->dirfd, entry->name);
-    if (has_marker(entry->dirfd, entry->name))
+    if (whiteout_is_reserved(entry->name)) {
+        char name[NAME_MAX + 1];
+        int r = whiteout_target(entry->dirfd, entry->name, name);
+        return r > 0 ? report_deleted(w, name) : r;
+    }
+    if (whiteout_exists(entry->dirfd, entry->name))
         return FILE_WALK_SKIP;
     if (overlay_delta_is_whiteout(entry->st))
         return report_deleted(w, entry->name);

@@ -468,15 +468,6 @@ void change_log_add_name(struct fence *f, enum change_log_kind kind, struct inod
     log_change(f, kind, path.data, other, who);
 }
 
-static uint32_t exec_mark(struct fence *f, enum change_log_kind kind, const struct op_caller *who)
-{
-    char exec[FENCE_EXEC_MAX] = "";
-
-    if (f->exec_of)
-        f->exec_of(who->pid, exec, f->cookie);
-    return (uint32_t) inode_number_of(kind + 16, exec, strlen(exec)) | 1;
-}
-
 /* A file without a name is not logged. Its last name may go while it is written: `log_mark` is then its index among the dead,
  * which must not be overwritten. */
 static bool is_unlogged(struct fence *f, struct inode *inode, uint32_t mark)
@@ -494,9 +485,12 @@ static bool is_unlogged(struct fence *f, struct inode *inode, uint32_t mark)
 void change_log_add_inode(struct fence *f, enum change_log_kind kind, struct inode *inode, const struct op_caller *who)
 {
     autodone(buf) struct buf path = BUF_EMPTY;
+    char exec[FENCE_EXEC_MAX] = "";
 
     atomic_fetch_add(&f->changes, 1);
-    if (!is_unlogged(f, inode, exec_mark(f, kind, who)))
+    if (f->exec_of)
+        f->exec_of(who->pid, exec, f->cookie);
+    if (!is_unlogged(f, inode, (uint32_t) inode_number_of(kind + 16, exec, strlen(exec)) | 1))
         return;
     tree_path_of(f, inode, NULL, &path);
     log_change(f, kind, path.data ? path.data : "", NULL, who);

@@ -87,14 +87,6 @@ static bool scan_number(struct scan *s, int64_t *ret)
     return s->at > first;
 }
 
-static bool scan_true(struct scan *s)
-{
-    if (s->end - s->at < 4 || memcmp(s->at, "true", 4) != 0)
-        return false;
-    s->at += 4;
-    return true;
-}
-
 static bool set_number(struct scan *s, const char *key, struct change_log_line *e)
 {
     int64_t n;
@@ -140,7 +132,10 @@ static bool scan_value(struct scan *s, const char *key, struct change_log_line *
         return set_string(s, key, e);
     if (*s->at == 't') {
         e->has_moved_on |= strcmp(key, "moved_on") == 0;
-        return scan_true(s);
+        if (s->end - s->at < 4 || memcmp(s->at, "true", 4) != 0)
+            return false;
+        s->at += 4;
+        return true;
     }
     if (*s->at != '{')
         return set_number(s, key, e);

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -23,7 +22,6 @@
 #define FAR_MIN 2
 #define MIGRATE_MIN_NS (CLOCK_NS_PER_MS / 4)
 #define MIGRATE_MAX_NS (128 * CLOCK_NS_PER_MS)
-#define RAISE_BY 15 /* in units of nice(1) */
 
 /*
  * A round trip costs the waking of an idle CPU, twice: the client's request wakes the worker on another CPU, and the answer
@@ -42,10 +40,7 @@
  * locks it holds. After a while another worker takes the lead and restores its policy (cpu_follow_restore), and no worker tries
  * again for a time that doubles whenever that happens.
  *
- * Where many clients send at once it is the other way round. Every answer wakes one of them, and the scheduler lets it run in
- * place of the worker for which the others still wait. The worker then gets a higher priority than they have.
- *
- * Leaving SCHED_IDLE takes CAP_SYS_NICE or a limit that allows it, and so does a higher priority.
+ * Leaving SCHED_IDLE takes CAP_SYS_NICE or a limit that allows it.
  */
 
 static void set_policy(int thread, int policy)
@@ -72,7 +67,6 @@ void cpu_follow_init(struct cpu_follow *cpu_follow)
     bool is_possible = false;
 
     cpu_follow->cpus = (int) sysconf(_SC_NPROCESSORS_ONLN);
-    cpu_follow->nice = getpriority(PRIO_PROCESS, 0);
     if (cpu_follow->cpus < 2 || sched_getscheduler(0) != SCHED_OTHER)
         return;
     if (pthread_create(&thread, NULL, probe_sched_idle, &is_possible) == 0)
@@ -191,15 +185,7 @@ static void yield_cpu(struct cpu_follow *cpu_follow, struct client_affinity *p)
         set_policy(0, SCHED_OTHER);
 }
 
-static void set_nice(const struct cpu_follow *cpu_follow, struct client_affinity *p, bool is_raised)
-{
-    if (p->is_raised == is_raised)
-        return;
-    p->is_raised = is_raised;
-    setpriority(PRIO_PROCESS, 0, is_raised ? cpu_follow->nice - RAISE_BY : cpu_follow->nice);
-}
-
-static void reclaim_cpu(struct cpu_follow *cpu_follow, struct client_affinity *p)
+void cpu_follow_end(struct cpu_follow *cpu_follow, struct client_affinity *p)
 {
     int self = p->thread;
 
@@ -207,20 +193,6 @@ static void reclaim_cpu(struct cpu_follow *cpu_follow, struct client_affinity *p
         return;
     set_policy(0, SCHED_OTHER);
     atomic_compare_exchange_strong(&cpu_follow->yielding_thread, &self, 0);
-}
-
-void cpu_follow_end(struct cpu_follow *cpu_follow, struct client_affinity *p)
-{
-    reclaim_cpu(cpu_follow, p);
-    set_nice(cpu_follow, p, false);
-}
-
-void cpu_follow_raise(struct cpu_follow *cpu_follow, struct client_affinity *p)
-{
-    if (!cpu_follow->is_possible)
-        return;
-    reclaim_cpu(cpu_follow, p);
-    set_nice(cpu_follow, p, true);
 }
 
 static void count_request(struct client_affinity *p, uint32_t pid, bool is_near, int64_t now_ns)
@@ -244,10 +216,9 @@ void cpu_follow_request(struct cpu_follow *cpu_follow, struct client_affinity *p
     if (has_streak(cpu_follow, p, now_ns))
         measure_load(cpu_follow, now_ns);
     if (!has_streak(cpu_follow, p, now_ns) || !is_lightly_loaded(cpu_follow)) {
-        reclaim_cpu(cpu_follow, p);
+        cpu_follow_end(cpu_follow, p);
         return;
     }
-    set_nice(cpu_follow, p, false);
     if (!cpu_follow_is_yielding(cpu_follow, p))
         yield_cpu(cpu_follow, p);
     if (p->far >= FAR_MIN && now_ns >= p->migrate_after_ns)

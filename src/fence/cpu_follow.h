@@ -13,7 +13,6 @@
 struct cpu_follow {
     bool is_possible;
     int cpus;
-    int nice;                         /* the process's own nice value */
     _Atomic int64_t measure_after_ns; /* when to measure the load of the machine again */
     _Atomic int running;              /* runnable threads at the last measurement, ours not counted */
     _Atomic int load;                 /* average number of runnable threads over the last minute */
@@ -29,7 +28,6 @@ struct client_affinity {
     unsigned far;    /* how many of the last ones came from another CPU */
     unsigned near;   /* how many in a row did not */
     int64_t last_ns, migrate_after_ns, migrate_backoff_ns;
-    bool is_raised; /* runs at a higher priority than its clients */
 };
 
 void cpu_follow_init(struct cpu_follow *cpu_follow);
@@ -40,10 +38,7 @@ void cpu_follow_init(struct cpu_follow *cpu_follow);
 void cpu_follow_request(struct cpu_follow *cpu_follow, struct client_affinity *affinity, uint32_t pid, bool is_near,
                         int64_t now_ns);
 
-/* Many clients wait for the calling thread: it gets a higher priority until cpu_follow_end(). */
-void cpu_follow_raise(struct cpu_follow *cpu_follow, struct client_affinity *affinity);
-
-/* Ends both for the calling thread, which is about to do something else. */
+/* Gives the calling thread its normal policy back: it is about to do something else. */
 void cpu_follow_end(struct cpu_follow *cpu_follow, struct client_affinity *affinity);
 
 /* Gives the thread that is SCHED_IDLE, if any, its normal policy back, and lets no thread become SCHED_IDLE for a while. */

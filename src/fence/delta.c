@@ -222,17 +222,6 @@ static int open_part(int delta_fd, const char *name, int *ret_fd, struct err *er
     return 0;
 }
 
-static int empty_work(struct fence *f, struct err *err)
-{
-    autodirectory dir = directory_open(f->work_fd);
-
-    if (!dir)
-        return err_errno(err, -errno, "reading the delta's work directory");
-    for (const struct dirent *d; (d = directory_next(dir));)
-        file_remove_tree(f->work_fd, d->d_name);
-    return 0;
-}
-
 int delta_persist(struct fence *f)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -247,15 +236,6 @@ int delta_persist(struct fence *f)
         atomic_store(&f->is_unsynced, false);
     pthread_mutex_unlock(&lock);
     return r;
-}
-
-/* Makes a new delta over the open base. */
-static int make_delta(const struct fence *f, int delta_fd, const struct fence_config *config, struct err *err)
-{
-    struct delta_info about = { .base_path = f->base_path, .is_base_bound = config->base_fd > 0, .made_ns = clock_wall_ns() };
-    int r = dir_identity_read(f->base_fd, &about.base);
-
-    return r < 0 ? err_errno(err, r, "base '%s'", f->base_path) : make_format(delta_fd, f->base_fd, &about, err);
 }
 
 int delta_open(struct fence *f, const struct fence_config *config, struct err *err)
@@ -275,7 +255,15 @@ int delta_open(struct fence *f, const struct fence_config *config, struct err *e
     f->is_new = r;
     /* Also for an existing one: its maker may have been killed before it was on disk. */
     atomic_store(&f->is_unsynced, true);
-    r = r ? make_delta(f, fd, config, err) : check_format(fd, path, err);
+    if (f->is_new) {
+        struct delta_info about = { .base_path = f->base_path,
+                                    .is_base_bound = config->base_fd > 0,
+                                    .made_ns = clock_wall_ns() };
+        r = dir_identity_read(f->base_fd, &about.base);
+        r = r < 0 ? err_errno(err, r, "base '%s'", f->base_path) : make_format(fd, f->base_fd, &about, err);
+    } else {
+        r = check_format(fd, path, err);
+    }
     if (r == 0)
         r = check_base(f, fd, config, err);
     if (r == 0)
@@ -288,8 +276,13 @@ int delta_open(struct fence *f, const struct fence_config *config, struct err *e
         r = open_part(fd, "work", &f->work_fd, err);
     if (r == 0)
         r = open_part(fd, "data", &f->data_fd, err);
-    if (r == 0)
-        r = empty_work(f, err);
+    if (r == 0) {
+        autodirectory work = directory_open(f->work_fd);
+        if (!work)
+            return err_errno(err, -errno, "reading the delta's work directory");
+        for (const struct dirent *d; (d = directory_next(work));)
+            file_remove_tree(f->work_fd, d->d_name);
+    }
     /* Checked under the lock: another fence may have used the directory since it was made, and left changes. */
     f->made_delta = r == 0 && is_made && holds_only(f->data_fd, ".", nothing) > 0;
     return r;

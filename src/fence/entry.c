@@ -4,7 +4,7 @@
 #include "base/mem.h"
 #include "fence/inode.h"
 
-/* Names in directories: finding, binding to inodes, moving. All of it [locked]. */
+/* Names in directories: finding, binding to inodes, moving. All of it [locked], except entry_dup_inode(). */
 
 struct entry *entry_find(const struct inode *inode, const char *name, size_t len)
 {
@@ -21,6 +21,17 @@ struct entry *entry_find(const struct inode *inode, const char *name, size_t len
     return NULL;
 }
 
+struct inode *entry_dup_inode(struct fence *f, const struct inode *dir, const char *name)
+{
+    autolock(&f->names);
+    struct entry *e = entry_find(dir, name, strlen(name));
+
+    if (!e || !e->inode)
+        return NULL;
+    inode_ref(e->inode);
+    return e->inode;
+}
+
 struct entry *entry_add(struct inode *parent, const char *name, size_t len, struct match_state *take_match, uint64_t ino)
 {
     struct entry *e = xalloc(sizeof(*e) + len + 1);
@@ -34,21 +45,17 @@ struct entry *entry_add(struct inode *parent, const char *name, size_t len, stru
     return e;
 }
 
-/* Removes the entry from its directory, which may thereby lose its last reason to stay in memory. */
-static void entry_free(struct fence *f, struct entry *entry)
+/* The directory may thereby lose its last reason to stay in memory. */
+void entry_free_unused(struct fence *f, struct entry *entry)
 {
     struct inode *parent = entry->parent;
 
+    if (entry->flags != 0 || entry->inode)
+        return;
     hash_table_remove(&parent->dir->entries, &entry->link);
     match_state_unref(entry->match);
     free(entry);
     inode_release(f, parent);
-}
-
-void entry_free_unused(struct fence *f, struct entry *entry)
-{
-    if (entry->flags == 0 && !entry->inode)
-        entry_free(f, entry);
 }
 
 void entry_bind(struct entry *entry, struct inode *inode)

@@ -122,27 +122,17 @@ static int find_delta(struct fence *f, const char *path, struct err *err)
     return 0;
 }
 
-struct dirs {
-    struct inode **items; /* owned references */
-    size_t count, cap;
-};
-
 static void collect_shared(struct fence *f, struct entry *e, void *cookie)
 {
-    struct dirs *dirs = cookie;
-
     (void) f;
-    if (!e->inode || !e->inode->dir || !inode_has(e->inode, INODE_BASE))
-        return;
-    vec_room(&dirs->items, &dirs->cap, dirs->count);
-    dirs->items[dirs->count++] = e->inode;
-    inode_ref(e->inode);
+    if (e->inode && e->inode->dir && inode_has(e->inode, INODE_BASE))
+        inode_list_add(cookie, e->inode);
 }
 
-/* What the delta shares with the base is loaded from the beginning, and never looked up for the first time. */
-static void start_living(struct fence *f)
+/* Starts to follow a live base. Directories that delta and base share are loaded from the start, so no look-up would watch them. */
+static void follow_live_base(struct fence *f)
 {
-    struct dirs dirs = { 0 };
+    struct inode_list dirs = { 0 };
     struct stat st;
 
     f->base_watch = base_watch_new(f);
@@ -158,9 +148,8 @@ static void start_living(struct fence *f)
             revalidate_merged(f, where.parent, dirs.items[i], where.name);
             inode_location_done(f, &where);
         }
-        inode_unref(f, dirs.items[i]);
     }
-    free(dirs.items);
+    inode_list_done(f, &dirs);
 }
 
 static int start_parts(struct fence *f, const struct fence_config *config, struct err *err)
@@ -199,10 +188,10 @@ static int start_parts(struct fence *f, const struct fence_config *config, struc
     r = delta_load(f, err);
     if (r < 0)
         return r;
-    /* What is in it may be to hand over. */
+    /* Its content may have to be synced out. */
     atomic_store(&f->changes, f->root->dir->entries.count > 0);
     if (f->is_live)
-        start_living(f);
+        follow_live_base(f);
     f->audit = audit_new(f);
     f->invalidator = invalidator_new(f);
     r = session_new(f, config->threads, &f->session);

@@ -57,24 +57,18 @@ static void on_name(struct fence *f, struct entry *e, void *cookie)
         inode_ref(e->inode);
 }
 
-/* An open file is kept, and so are its bytes. */
-static bool keep_if_open(struct fence *f, struct inode *inode, int dirfd, const char *name)
-{
-    return inode && S_ISREG(atomic_load(&inode->mode)) && remove_keep_content(f, inode, dirfd, name) == 0;
-}
-
-static void look_at(struct fence *f, const struct hidden_child *item, struct hidden_children *ret)
+static void keep_or_count(struct fence *f, const struct hidden_child *item, struct hidden_children *ret)
 {
     struct handle *h;
     struct stat st;
 
     if (handle_get(f, item->dir, LAYER_DELTA, &h) < 0)
         return;
-    if (keep_if_open(f, item->inode, h->fd, item->name)) {
-        vec_room(&ret->kept, &ret->kept_cap, ret->kept_count);
-        ret->kept[ret->kept_count++] = item->inode;
+    /* An open file is kept, and so are its bytes. */
+    if (item->inode && S_ISREG(atomic_load(&item->inode->mode)) &&
+        remove_keep_content(f, item->inode, h->fd, item->name) == 0) {
         tree_lock(f);
-        inode_ref(item->inode);
+        inode_list_add(&ret->kept, item->inode);
         tree_unlock(f);
     } else if (fstatat(h->fd, item->name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
         ret->bytes += quota_bytes_of(&st);
@@ -94,7 +88,7 @@ void hidden_children_collect(struct fence *f, struct inode *dir, struct hidden_c
     tree_unlock(f);
     ret->names = c.names;
     for (size_t i = 0; i < c.count; i++) {
-        look_at(f, &c.items[i], ret);
+        keep_or_count(f, &c.items[i], ret);
         inode_unref(f, c.items[i].dir);
         inode_unref(f, c.items[i].inode);
         free(c.items[i].name);
@@ -105,14 +99,12 @@ void hidden_children_collect(struct fence *f, struct inode *dir, struct hidden_c
 void hidden_children_release(struct fence *f, const struct hidden_children *hidden)
 {
     quota_release(&f->quota, hidden->bytes, (uint64_t) hidden->names);
-    for (size_t i = 0; i < hidden->kept_count; i++)
-        remove_count_dead(f, hidden->kept[i]);
+    for (size_t i = 0; i < hidden->kept.count; i++)
+        remove_count_dead(f, hidden->kept.items[i]);
 }
 
 void hidden_children_done(struct fence *f, struct hidden_children *hidden)
 {
-    for (size_t i = 0; i < hidden->kept_count; i++)
-        inode_unref(f, hidden->kept[i]);
-    free(hidden->kept);
+    inode_list_done(f, &hidden->kept);
     *hidden = HIDDEN_CHILDREN_NONE;
 }

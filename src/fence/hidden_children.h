@@ -6,13 +6,12 @@
  */
 #pragma once
 
-#include "fence/fence_int.h"
+#include "fence/inode.h"
 
 struct hidden_children {
-    int64_t names;       /* includes markers */
-    uint64_t bytes;      /* of files that are not open */
-    struct inode **kept; /* owned, with a reference to each: files that live on until the kernel forgets them */
-    size_t kept_count, kept_cap;
+    int64_t names;          /* includes markers */
+    uint64_t bytes;         /* of files that are not open */
+    struct inode_list kept; /* files that live on until the kernel forgets them */
 };
 
 #define HIDDEN_CHILDREN_NONE ((struct hidden_children){ 0 })

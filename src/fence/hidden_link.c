@@ -90,38 +90,27 @@ static struct linked_file *linked_files_find(const struct hash_table *files, dev
 
 /* ---- notifying the kernel ---- */
 
-struct loaded_dirs {
-    struct inode **items; /* owned references */
-    size_t count, cap;
-};
-
-static void loaded_dirs_add(struct fence *f, struct entry *e, void *cookie)
+static void add_loaded_dir(struct fence *f, struct entry *e, void *cookie)
 {
-    struct loaded_dirs *dirs = cookie;
-
     (void) f;
     if (!e->inode || !e->inode->dir)
         return;
     e->inode->dir->version++;
-    inode_ref(e->inode);
-    vec_room(&dirs->items, &dirs->cap, dirs->count);
-    dirs->items[dirs->count++] = e->inode;
+    inode_list_add(cookie, e->inode);
 }
 
 static void hidden_links_notify_once(struct fence *f)
 {
-    struct loaded_dirs dirs = { 0 };
+    struct inode_list dirs = { 0 };
 
     tree_lock(f);
     f->root->dir->version++;
-    tree_each_below(f, f->root, loaded_dirs_add, &dirs);
+    tree_each_below(f, f->root, add_loaded_dir, &dirs);
     tree_unlock(f);
     notify_listing(f, f->root);
-    for (size_t i = 0; i < dirs.count; i++) {
+    for (size_t i = 0; i < dirs.count; i++)
         notify_listing(f, dirs.items[i]);
-        inode_unref(f, dirs.items[i]);
-    }
-    free(dirs.items);
+    inode_list_done(f, &dirs);
 }
 
 /* Runs in a thread of its own. A worker must not wait for the kernel to drop a listing: the process that has the directory

@@ -169,6 +169,28 @@ void inode_ref(struct inode *inode)
     inode->refs++;
 }
 
+struct inode *inode_dup(struct fence *f, struct inode *inode)
+{
+    autolock(&f->names);
+    inode_ref(inode);
+    return inode;
+}
+
+void inode_list_add(struct inode_list *list, struct inode *inode)
+{
+    vec_room(&list->items, &list->cap, list->count);
+    list->items[list->count++] = inode;
+    inode_ref(inode);
+}
+
+void inode_list_done(struct fence *f, struct inode_list *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        inode_unref(f, list->items[i]);
+    free(list->items);
+    *list = (struct inode_list){ 0 };
+}
+
 /* The secret keeps processes inside from choosing names whose node ids are in one bucket. Different ids have different hashes. */
 static uint64_t hash_of_node(const struct fence *f, uint64_t node)
 {

@@ -26,11 +26,21 @@ struct inode *inode_ref_by_node(struct fence *f, uint64_t node);
 /* [locked] A new inode without names. The caller owns one reference. */
 struct inode *inode_new(struct fence *f, mode_t mode, uint64_t ino, unsigned flags);
 
-void inode_ref(struct inode *inode); /* [locked] */
+void inode_ref(struct inode *inode);                           /* [locked] */
+struct inode *inode_dup(struct fence *f, struct inode *inode); /* a reference, from outside the lock */
 void inode_unref_locked(struct fence *f, struct inode *inode);
 void inode_unref(struct fence *f, struct inode *inode);     /* NULL is fine */
 void inode_looked_up(struct fence *f, struct inode *inode); /* [locked] counts one more reference of the kernel */
 void inode_forget(struct fence *f, struct inode *inode, uint64_t count);
+
+/* References to inodes, to be used outside the lock. */
+struct inode_list {
+    struct inode **items; /* owned */
+    size_t count, cap;
+};
+
+void inode_list_add(struct inode_list *list, struct inode *inode); /* [locked] */
+void inode_list_done(struct fence *f, struct inode_list *list);
 
 /* [locked] Gives up its node id unless the kernel knows it, and assigns one again. */
 void inode_release_node(struct fence *f, struct inode *inode);
@@ -54,6 +64,9 @@ static inline struct entry *entry_next(const struct inode *dir, const struct ent
 {
     return (struct entry *) (void *) hash_table_next(&dir->dir->entries, entry ? &entry->link : NULL);
 }
+
+/* The inode of a name, if it is loaded: a reference, or NULL. From outside the lock. */
+struct inode *entry_dup_inode(struct fence *f, const struct inode *dir, const char *name);
 
 /* [locked] Takes ownership of the state. There must be no entry of that name yet. */
 struct entry *entry_add(struct inode *dir, const char *name, size_t len, struct match_state *take_match, uint64_t ino);

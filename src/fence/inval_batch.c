@@ -7,33 +7,24 @@
 #include "fence/merge.h"
 #include "fence/notify.h"
 
-static struct inode *take_ref(struct fence *f, struct inode *inode)
-{
-    tree_lock(f);
-    inode_ref(inode);
-    tree_unlock(f);
-    return inode;
-}
-
 void inval_batch_add_name(struct fence *f, struct inval_batch *batch, struct inode *dir, const char *name, bool only_expires)
 {
     vec_room(&batch->names, &batch->name_cap, batch->name_count);
-    batch->names[batch->name_count++] = (struct inval_name){ take_ref(f, dir), xdup(name), only_expires };
+    batch->names[batch->name_count++] = (struct inval_name){ inode_dup(f, dir), xdup(name), only_expires };
 }
 
 void inval_batch_add_pages(struct fence *f, struct inval_batch *batch, struct inode *inode)
 {
-    vec_room(&batch->inodes, &batch->inode_cap, batch->inode_count);
-    batch->inodes[batch->inode_count++] = take_ref(f, inode);
+    autolock(&f->names);
+    inode_list_add(&batch->inodes, inode);
 }
 
 /* Consecutive names of one directory need only one entry. */
 void inval_batch_add_listing(struct fence *f, struct inval_batch *batch, struct inode *dir)
 {
-    if (batch->dir_count > 0 && batch->dirs[batch->dir_count - 1] == dir)
-        return;
-    vec_room(&batch->dirs, &batch->dir_cap, batch->dir_count);
-    batch->dirs[batch->dir_count++] = take_ref(f, dir);
+    autolock(&f->names);
+    if (batch->dirs.count == 0 || batch->dirs.items[batch->dirs.count - 1] != dir)
+        inode_list_add(&batch->dirs, dir);
 }
 
 /* Before Linux 6.16 names cannot be expired all at once. We do not know which absent names are cached; existing ones we do. */
@@ -58,13 +49,9 @@ void inval_batch_discard(struct fence *f, struct inval_batch *batch)
         inode_unref(f, batch->names[i].dir);
         free(batch->names[i].name);
     }
-    for (size_t i = 0; i < batch->inode_count; i++)
-        inode_unref(f, batch->inodes[i]);
-    for (size_t i = 0; i < batch->dir_count; i++)
-        inode_unref(f, batch->dirs[i]);
+    inode_list_done(f, &batch->inodes);
+    inode_list_done(f, &batch->dirs);
     free(batch->names);
-    free(batch->inodes);
-    free(batch->dirs);
     *batch = INVAL_BATCH_NONE;
 }
 
@@ -72,18 +59,18 @@ void inval_batch_discard(struct fence *f, struct inval_batch *batch)
 void inval_batch_send(struct fence *f, struct inval_batch *batch, bool and_waits)
 {
     if (batch->is_wide && notify_all_names(f) < 0) {
-        for (size_t i = 0; i < batch->dir_count; i++)
-            expire_listed_names(f, batch->dirs[i]);
+        for (size_t i = 0; i < batch->dirs.count; i++)
+            expire_listed_names(f, batch->dirs.items[i]);
     }
     for (size_t i = 0; i < batch->name_count; i++)
         notify_entry(f, batch->names[i].dir, batch->names[i].name, batch->names[i].only_expires);
-    for (size_t i = 0; i < batch->inode_count; i++)
-        notify_pages(f, batch->inodes[i]);
-    for (size_t i = 0; i < batch->dir_count; i++) {
+    for (size_t i = 0; i < batch->inodes.count; i++)
+        notify_pages(f, batch->inodes.items[i]);
+    for (size_t i = 0; i < batch->dirs.count; i++) {
         if (and_waits)
-            notify_listing(f, batch->dirs[i]);
+            notify_listing(f, batch->dirs.items[i]);
         else
-            notify_pages(f, batch->dirs[i]);
+            notify_pages(f, batch->dirs.items[i]);
     }
     inval_batch_discard(f, batch);
 }

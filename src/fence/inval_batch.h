@@ -4,18 +4,18 @@
  */
 #pragma once
 
-#include "fence/fence_int.h"
+#include "fence/inode.h"
 
 struct inval_name {
-    struct inode *dir; /* owned reference, as are the others here */
+    struct inode *dir; /* owned reference */
     char *name;        /* owned */
     bool only_expires;
 };
 
 struct inval_batch {
     struct inval_name *names;
-    struct inode **inodes, **dirs;
-    size_t name_count, name_cap, inode_count, inode_cap, dir_count, dir_cap;
+    size_t name_count, name_cap;
+    struct inode_list inodes, dirs;
     bool is_wide; /* any name in `dirs` may have changed, also one that did not exist */
 };
 

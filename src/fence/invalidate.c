@@ -108,9 +108,7 @@ static bool invalidator_enqueue(struct fence *f, struct inval_request request)
 
     if (!in)
         return false;
-    tree_lock(f);
-    inode_ref(request.inode);
-    tree_unlock(f);
+    inode_dup(f, request.inode);
     pthread_mutex_lock(&in->lock);
     if (in->running && in->count < QUEUE_MAX) {
         vec_room(&in->queue, &in->cap, in->count);

@@ -129,13 +129,6 @@ static int on_base_name(const char *name, uint8_t type, void *cookie)
     return covered ? 0 : u->fn(name, type, u->cookie);
 }
 
-static int each_in_base(struct fence *f, struct inode *dir, merge_fn fn, void *cookie)
-{
-    struct uncovered u = { f, dir, fn, cookie };
-
-    return merge_each_base(f, dir, on_base_name, &u);
-}
-
 /* The delta's names are in memory. They are copied because `fn` may take the lock. */
 static int each_in_delta(struct fence *f, struct inode *dir, merge_fn fn, void *cookie)
 {
@@ -160,12 +153,13 @@ static int each_in_delta(struct fence *f, struct inode *dir, merge_fn fn, void *
 
 int merge_each(struct fence *f, struct inode *dir, merge_fn fn, void *cookie)
 {
+    struct uncovered u = { f, dir, fn, cookie };
     int r = 0;
 
     if (inode_has(dir, INODE_DEAD))
         return 0;
     if (inode_has(dir, INODE_BASE))
-        r = each_in_base(f, dir, fn, cookie);
+        r = merge_each_base(f, dir, on_base_name, &u);
     return r ? r : each_in_delta(f, dir, fn, cookie);
 }
 
@@ -229,17 +223,6 @@ bool merge_shows_any(struct fence *f, struct inode *dir)
     return run_lister(f, dir, NULL) == 1;
 }
 
-/* Created and renamed entries have inode numbers that do not follow from their name. */
-static void set_numbers(struct inode *dir, struct dir_listing *listing)
-{
-    for (size_t i = 0; i < listing->count; i++) {
-        struct dir_listing_item *item = &listing->items[i];
-        const struct entry *e = entry_find(dir, item->name, strlen(item->name));
-        if (e)
-            item->ino = e->inode ? e->inode->ino : e->ino;
-    }
-}
-
 static struct dir_listing *get_cached(struct fence *f, struct inode *dir, bool may_be_old)
 {
     struct dir_listing *cached;
@@ -274,7 +257,13 @@ int merge_list(struct fence *f, struct inode *dir, bool may_be_old, struct dir_l
         listing->items[i].name = listing->names.data + (uintptr_t) listing->items[i].name;
     dir_listing_sort(listing);
     tree_lock(f);
-    set_numbers(dir, listing);
+    /* Created and renamed entries have inode numbers that do not follow from their name. */
+    for (size_t i = 0; i < listing->count; i++) {
+        struct dir_listing_item *item = &listing->items[i];
+        const struct entry *e = entry_find(dir, item->name, strlen(item->name));
+        if (e)
+            item->ino = e->inode ? e->inode->ino : e->ino;
+    }
     old = dir->dir->listing;
     dir->dir->listing = dir_listing_ref(listing);
     tree_unlock(f);

@@ -32,16 +32,11 @@ int notify_entry(struct fence *f, struct inode *dir, const char *name, bool only
                         (struct iovec[]){ { &out, sizeof(out) }, { (void *) (uintptr_t) name, out.namelen + 1 } }, 2);
 }
 
-static int notify_inode(struct fence *f, struct inode *inode, int64_t offset)
-{
-    struct fuse_notify_inval_inode_out out = { .ino = reply_node_of(f, inode), .off = offset };
-
-    return notify_write(f, FUSE_NOTIFY_INVAL_INODE, &(struct iovec){ &out, sizeof(out) }, 1);
-}
-
 int notify_pages(struct fence *f, struct inode *inode)
 {
-    return notify_inode(f, inode, 0);
+    struct fuse_notify_inval_inode_out out = { .ino = reply_node_of(f, inode) };
+
+    return notify_write(f, FUSE_NOTIFY_INVAL_INODE, &(struct iovec){ &out, sizeof(out) }, 1);
 }
 
 /* The kernel holds a directory's lock shared while it lists it and caches the answer, and takes it exclusively to drop a name.

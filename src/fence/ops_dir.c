@@ -109,18 +109,6 @@ static void add_items(struct fence *f, struct inode *dir, const struct dir_listi
     }
 }
 
-/* A reader reached the end, so the snapshot has served its purpose: the kernel caches the listing itself. */
-static void release_snapshot(struct fence *f, struct inode *dir)
-{
-    struct dir_listing *old;
-
-    tree_lock(f);
-    old = dir->dir->listing;
-    dir->dir->listing = NULL;
-    tree_unlock(f);
-    dir_listing_unref(old);
-}
-
 int op_readdir(struct fence *f, const struct op_caller *who, struct inode *dir, uint64_t after, bool with_attrs, dir_add_fn add,
                void *user)
 {
@@ -141,7 +129,12 @@ int op_readdir(struct fence *f, const struct op_caller *who, struct inode *dir, 
         return r;
     add_items(f, dir, listing, after, with_attrs, add, user);
     if (dir_listing_after(listing, after) == listing->count) {
-        release_snapshot(f, dir);
+        /* A reader reached the end, so the snapshot has served its purpose: the kernel caches the listing itself. */
+        tree_lock(f);
+        struct dir_listing *old = dir->dir->listing;
+        dir->dir->listing = NULL;
+        tree_unlock(f);
+        dir_listing_unref(old);
         unwatched_after_read(f, dir);
     }
     dir_listing_unref(listing);

@@ -344,13 +344,6 @@ static int rename_exchange(struct fence *f, struct rename_end *from, struct rena
     return r;
 }
 
-/* For tests of is_still_there(). */
-static void inject_lost_name(struct fence *f, const struct rename_end *e)
-{
-    if (fault_is("rename-loses-name"))
-        revalidate_detach(f, e->dir, e->name, NULL);
-}
-
 static int rename_looked(struct fence *f, struct rename_end *from, struct rename_end *to, unsigned flags)
 {
     int r = check_target(f, from, to, flags);
@@ -359,7 +352,8 @@ static int rename_looked(struct fence *f, struct rename_end *from, struct rename
         return r;
     if (from->inode == to->inode)
         return 0;
-    inject_lost_name(f, from);
+    if (fault_is("rename-loses-name")) /* for tests of is_still_there() */
+        revalidate_detach(f, from->dir, from->name, NULL);
     r = rename_end_prepare(f, to);
     if (r == 0)
         r = copy_up_source(f, from, to);
@@ -377,15 +371,6 @@ static int rename_looked(struct fence *f, struct rename_end *from, struct rename
     return flags & RENAME_EXCHANGE ? rename_exchange(f, from, to) : rename_replace(f, from, to);
 }
 
-static int rename_once(struct fence *f, struct rename_end *from, struct rename_end *to, unsigned flags)
-{
-    int r = inode_has(to->dir, INODE_DEAD) ? -ENOENT : rename_end_look(f, from, true);
-
-    if (r == 0)
-        r = rename_end_look(f, to, false);
-    return r == 0 ? rename_looked(f, from, to, flags) : r;
-}
-
 /* If the base keeps changing we give up: the kernel looks the names up once more, and then the caller gets the error. */
 static int rename_retry(struct fence *f, struct rename_end *from, struct rename_end *to, unsigned flags)
 {
@@ -397,7 +382,11 @@ static int rename_retry(struct fence *f, struct rename_end *from, struct rename_
             rename_end_forget(f, from);
             rename_end_forget(f, to);
         }
-        r = rename_once(f, from, to, flags);
+        r = inode_has(to->dir, INODE_DEAD) ? -ENOENT : rename_end_look(f, from, true);
+        if (r == 0)
+            r = rename_end_look(f, to, false);
+        if (r == 0)
+            r = rename_looked(f, from, to, flags);
     }
     return r == -EAGAIN ? -ESTALE : r;
 }

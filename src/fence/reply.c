@@ -19,13 +19,6 @@ static struct fence *fence_of(fuse_req_t req)
     return fuse_req_userdata(req);
 }
 
-static struct op_caller caller_of(fuse_req_t req)
-{
-    const struct fuse_ctx *ctx = fuse_req_ctx(req);
-
-    return (struct op_caller){ .pid = ctx->pid, .uid = ctx->uid };
-}
-
 /* The kernel only names nodes that we gave it and that it has not forgotten; it holds them during the request. It looks up a
  * node opened by file handle (open_by_handle_at) by ".", which finds none; such a request would be about the root, where it
  * does no harm. */
@@ -44,7 +37,7 @@ fuse_ino_t reply_node_of(const struct fence *f, const struct inode *inode)
 /* Begins a request: finds the caller and passes the gate. */
 #define BEGIN(req)                                                                                                             \
     struct fence *f = fence_of(req);                                                                                           \
-    struct op_caller who = caller_of(req);                                                                                     \
+    struct op_caller who = { .pid = fuse_req_ctx(req)->pid, .uid = fuse_req_ctx(req)->uid };                                   \
     pthread_rwlock_rdlock(&f->gate)
 #define END() pthread_rwlock_unlock(&f->gate)
 

@@ -84,21 +84,6 @@ static int resolve_in_layers(struct fence *f, struct inode *dir, const char *nam
     return INODE_BASE;
 }
 
-static void set_delta_times(struct inode *inode, const struct stat *st)
-{
-    inode->dir->atime_ns = clock_ns_of_timespec(st->st_atim);
-    inode->dir->mtime_ns = inode->dir->ctime_ns = clock_ns_of_timespec(st->st_mtim);
-}
-
-/* Sets the recorded times of a directory that was in the delta before it was synced to the base. */
-static void set_kept_times(struct fence *f, struct inode *inode)
-{
-    int64_t kept_ns = ino_map_time_of(f, inode->ino);
-
-    if (kept_ns > 0)
-        inode->dir->atime_ns = inode->dir->mtime_ns = inode->dir->ctime_ns = kept_ns;
-}
-
 /* If another thread (a listing and a look-up do meet) has loaded the inode meanwhile, that one is used. */
 static struct inode *load_inode(struct fence *f, struct inode *dir, const char *name, struct match_state *match, unsigned flags,
                                 const struct stat *st, const struct stat *base)
@@ -119,10 +104,15 @@ static struct inode *load_inode(struct fence *f, struct inode *dir, const char *
         inode_ref(inode);
     } else {
         inode = inode_new(f, st->st_mode, e->ino, flags);
-        if (S_ISDIR(st->st_mode) && (flags & INODE_UP))
-            set_delta_times(inode, st);
-        else if (S_ISDIR(st->st_mode))
-            set_kept_times(f, inode);
+        if (inode->dir && (flags & INODE_UP)) {
+            inode->dir->atime_ns = clock_ns_of_timespec(st->st_atim);
+            inode->dir->mtime_ns = inode->dir->ctime_ns = clock_ns_of_timespec(st->st_mtim);
+        } else if (inode->dir) {
+            /* Recorded if the directory was in the delta before it was synced to the base. */
+            int64_t kept_ns = ino_map_time_of(f, inode->ino);
+            if (kept_ns > 0)
+                inode->dir->atime_ns = inode->dir->mtime_ns = inode->dir->ctime_ns = kept_ns;
+        }
         if (flags == INODE_BASE && S_ISREG(base->st_mode) && base->st_nlink > 1)
             inode_set(inode, INODE_MULTILINK);
         if (flags & INODE_BASE)

@@ -42,15 +42,6 @@ static int in_base(const struct revert_dirs *at, const char *path, struct stat *
     return fstat(fd, ret) < 0 ? -errno : 1;
 }
 
-static bool has_marker(int dirfd, const char *name)
-{
-    char marker[NAME_MAX + 1];
-    struct stat st;
-
-    whiteout_name(name, marker);
-    return fstatat(dirfd, marker, &st, AT_SYMLINK_NOFOLLOW) == 0;
-}
-
 static int put_marker(struct revert_walk *w, int dirfd, const char *name)
 {
     char temp[32];
@@ -87,7 +78,7 @@ static int hide_base_name(struct revert_walk *w, int dirfd, int base_fd, const c
 {
     struct stat st, base;
 
-    if (fstatat(base_fd, name, &base, AT_SYMLINK_NOFOLLOW) < 0 || has_marker(dirfd, name))
+    if (fstatat(base_fd, name, &base, AT_SYMLINK_NOFOLLOW) < 0 || whiteout_exists(dirfd, name))
         return 0;
     if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return errno == ENOENT ? put_marker(w, dirfd, name) : -errno;
@@ -133,7 +124,7 @@ static int open_parent_dir(struct revert_walk *w, size_t parent_len, size_t len,
 
     if (up < 0)
         return up == -ENOENT ? 1 : up;
-    is_deleted = has_marker(up, name);
+    is_deleted = whiteout_exists(up, name);
     is_there = fstatat(up, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
     if (is_there && !is_deleted && !S_ISDIR(st.st_mode))
         return 1;

@@ -75,14 +75,6 @@ static int add_whole(const struct revert_dirs *at, const struct buf *roots, cons
     return 0;
 }
 
-static int add_named(const struct revert_dirs *at, const struct buf *roots, const char *dir, const char *name,
-                     struct revert_list *list)
-{
-    autofree char *path = *dir ? xprintf("%s/%s", dir, name) : xdup(name);
-
-    return add_whole(at, roots, path, list);
-}
-
 /* Adds everything that the delta has in the directory; "" is the workspace. */
 static int add_below(const struct revert_dirs *at, const struct buf *roots, const char *path, struct revert_list *list)
 {
@@ -95,8 +87,10 @@ static int add_below(const struct revert_dirs *at, const struct buf *roots, cons
     for (const struct dirent *d; r == 0 && (d = directory_next(dir));) {
         bool is_marker = whiteout_is_reserved(d->d_name);
         r = is_marker ? whiteout_target(fd, d->d_name, name) : 1;
-        if (r > 0)
-            r = add_named(at, roots, path, is_marker ? name : d->d_name, list);
+        if (r > 0) {
+            autofree char *below = xprintf("%s%s%s", path, *path ? "/" : "", is_marker ? name : d->d_name);
+            r = add_whole(at, roots, below, list);
+        }
     }
     return r;
 }

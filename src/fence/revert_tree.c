@@ -322,31 +322,24 @@ static void update_opened_and_removed(struct fence *f, struct inode *dir, const 
     inval_batch_add_listing(f, batch, dir);
 }
 
-/* Returns a reference, or NULL. */
-static struct inode *ref_child_dir(struct fence *f, struct inode *dir, const char *name)
+/* Returns a reference to the directory of that name, or NULL. */
+static struct inode *dup_child_dir(struct fence *f, struct inode *dir, const char *name)
 {
-    struct inode *inode = NULL;
+    struct inode *inode = entry_dup_inode(f, dir, name);
 
-    tree_lock(f);
-    const struct entry *e = entry_find(dir, name, strlen(name));
-    if (e && e->inode && e->inode->dir) {
-        inode = e->inode;
-        inode_ref(inode);
-    }
-    tree_unlock(f);
-    return inode;
+    if (!inode || inode->dir)
+        return inode;
+    inode_unref(f, inode);
+    return NULL;
 }
 
 void revert_tree_update_removed(struct fence *f, const char *path, size_t removed_from, struct inval_batch *batch)
 {
-    struct inode *dir = f->root;
+    struct inode *dir = inode_dup(f, f->root);
 
-    tree_lock(f);
-    inode_ref(dir);
-    tree_unlock(f);
     for (size_t from = 0, len = strcspn(path, "/"); dir && path[len]; from = len + 1, len += 1 + strcspn(path + len + 1, "/")) {
         autofree char *here = xdupn(path, len);
-        struct inode *next = ref_child_dir(f, dir, here + from);
+        struct inode *next = dup_child_dir(f, dir, here + from);
         struct revert_item item = { .dir = dir, .inode = next, .path = here, .name = here + from, .is_dir = true };
 
         tree_lock(f);
@@ -363,11 +356,8 @@ void revert_tree_update_removed(struct fence *f, const char *path, size_t remove
 
 void revert_tree_update_opened(struct fence *f, const char *path, const struct revert_trace *trace, struct inval_batch *batch)
 {
-    struct inode *dir = f->root;
+    struct inode *dir = inode_dup(f, f->root);
 
-    tree_lock(f);
-    inode_ref(dir);
-    tree_unlock(f);
     for (size_t from = 0, len = strcspn(path, "/"); dir && path[len]; from = len + 1, len += 1 + strcspn(path + len + 1, "/")) {
         autofree char *here = xdupn(path, len);
         bool is_opened = trace->opened_from != REVERT_NONE && len >= trace->opened_from;
@@ -376,7 +366,7 @@ void revert_tree_update_opened(struct fence *f, const char *path, const struct r
 
         if (is_opened && is_gone)
             update_opened_and_removed(f, dir, here + from, batch);
-        next = is_opened && !is_gone ? update_opened(f, dir, here, here + from, batch) : ref_child_dir(f, dir, here + from);
+        next = is_opened && !is_gone ? update_opened(f, dir, here, here + from, batch) : dup_child_dir(f, dir, here + from);
         inode_unref(f, dir);
         dir = next;
     }

@@ -19,30 +19,11 @@
  * notified: names first, because a name decides which inode is reached, then pages and attributes of every inode whose level
  * changed, and the listings of all directories. Only after that the call returns.
  */
-struct changed_inodes {
-    struct inode **items; /* owned references */
-    size_t count, cap;
-};
-
 struct rules_swap {
     int64_t now_ns;
-    struct changed_inodes changed; /* the kernel must drop these */
-    struct changed_inodes hidden;  /* directories that may be passages now */
+    struct inode_list changed; /* the kernel must drop these */
+    struct inode_list hidden;  /* directories that may be passages now */
 };
-
-static void changed_inodes_add(struct changed_inodes *list, struct inode *inode)
-{
-    vec_room(&list->items, &list->cap, list->count);
-    list->items[list->count++] = inode;
-    inode_ref(inode);
-}
-
-static void changed_inodes_done(struct fence *f, struct changed_inodes *list)
-{
-    for (size_t i = 0; i < list->count; i++)
-        inode_unref(f, list->items[i]);
-    free(list->items);
-}
 
 /* It may list other names now. */
 static void refresh_listing(struct dir *dir, int64_t now_ns)
@@ -60,10 +41,10 @@ static void note_swapped_inode(struct rules_swap *swap, struct inode *inode, uin
         refresh_listing(inode->dir, swap->now_ns);
         inode_clear(inode, INODE_PASSAGE);
         if (required_level_check(POLICY_OP_LOOKUP, (enum level) after, false) < 0)
-            changed_inodes_add(&swap->hidden, inode);
+            inode_list_add(&swap->hidden, inode);
     }
     if (inode->dir || before != after || inode_has(inode, INODE_MULTILINK))
-        changed_inodes_add(&swap->changed, inode);
+        inode_list_add(&swap->changed, inode);
 }
 
 static void on_entry(struct fence *f, struct entry *e, void *cookie)
@@ -93,7 +74,7 @@ static struct ruleset *swap_in_memory(struct fence *f, struct ruleset *rules, st
     hidden_links_forget(f);
     tree_lock(f);
     refresh_listing(f->root->dir, swap->now_ns);
-    changed_inodes_add(&swap->changed, f->root);
+    inode_list_add(&swap->changed, f->root);
     tree_each_below(f, f->root, on_entry, swap);
     for (size_t i = 0; i < f->dead_count; i++)
         update_dead_levels(f, f->dead[i], swap);
@@ -111,7 +92,7 @@ static struct ruleset *swap_in_memory(struct fence *f, struct ruleset *rules, st
 /* Before Linux 6.16 names cannot be expired all at once. Those that we know are dropped one by one; directories only expire,
  * because dropping one would break getcwd() for processes in it. Negative entries of hidden names expire by themselves in a
  * second. */
-static void forget_names_one_by_one(struct fence *f, const struct changed_inodes *list)
+static void forget_names_one_by_one(struct fence *f, const struct inode_list *list)
 {
     for (size_t i = 0; i < list->count; i++) {
         struct inode_location where;
@@ -142,8 +123,8 @@ int fence_set_rules(struct fence *f, struct ruleset *rules)
         if (inode_is_dir(swap.changed.items[i]))
             notify_listing(f, swap.changed.items[i]);
     }
-    changed_inodes_done(f, &swap.changed);
-    changed_inodes_done(f, &swap.hidden);
+    inode_list_done(f, &swap.changed);
+    inode_list_done(f, &swap.hidden);
     ruleset_unref(old);
     return 0;
 }

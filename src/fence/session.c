@@ -24,11 +24,6 @@
 
 /* ---- reading ---- */
 
-static void yield_cpu_once(void)
-{
-    sched_yield();
-}
-
 /* Polling that seldom meets a request only takes CPU time from the clients. While it does not pay, count_sleep() finds out
  * whether it would have. */
 static bool spin_pays(struct worker *w)
@@ -63,23 +58,19 @@ static ssize_t try_read(struct worker *w)
     }
 }
 
-/* On a busy CPU a thread that yields waits for the time slices of others, while a sleeper runs as soon as it is woken. */
-static int64_t give_way(struct worker *w, int64_t now_ns)
-{
-    yield_cpu_once();
-    int64_t back_ns = clock_now_ns();
-    if (back_ns - now_ns > AWAY_NS)
-        cpu_follow_remeasure(&w->s->cpu_follow);
-    return back_ns;
-}
-
 static ssize_t spin_for_request(struct worker *w)
 {
     int64_t now = clock_now_ns(), until = now + SPIN_NS;
     ssize_t n = -EAGAIN;
 
     while (n == -EAGAIN && now < until && !atomic_load_explicit(&w->s->stopping, memory_order_relaxed)) {
-        now = give_way(w, now);
+        int64_t before = now;
+
+        sched_yield();
+        now = clock_now_ns();
+        /* On a busy CPU a thread that yields waits for the time slices of others, while a sleeper runs as soon as it is woken. */
+        if (now - before > AWAY_NS)
+            cpu_follow_remeasure(&w->s->cpu_follow);
         w->yields++;
         n = try_read(w);
     }
@@ -137,19 +128,15 @@ static void call_watcher(struct session *s)
         session_add_worker(s);
 }
 
-static bool has_content_here(struct session *s, uint64_t node)
-{
-    const struct inode *inode = node == FUSE_ROOT_ID ? s->f->root : inode_by_node(s->f, node);
-
-    return inode && inode_has(inode, INODE_UP);
-}
-
 /* Returns true for requests that may take longer than waking another worker. */
 static bool takes_long(struct session *s, const struct fuse_in_header *head)
 {
+    const struct inode *inode;
+
     switch (head->opcode) {
     case FUSE_SETATTR: /* may copy a file of the base up */
-        return !has_content_here(s, head->nodeid);
+        inode = head->nodeid == FUSE_ROOT_ID ? s->f->root : inode_by_node(s->f, head->nodeid);
+        return !inode || !inode_has(inode, INODE_UP);
     case FUSE_FSYNC:
     case FUSE_FSYNCDIR:
     case FUSE_RENAME:
@@ -165,27 +152,12 @@ static bool takes_long(struct session *s, const struct fuse_in_header *head)
     }
 }
 
-static bool is_forget(const struct fuse_in_header *head)
-{
-    return head->opcode == FUSE_FORGET || head->opcode == FUSE_BATCH_FORGET;
-}
-
 /* A page that was changed through a mapping. */
 static bool is_writeback(const struct fuse_in_header *head, size_t len)
 {
     const struct fuse_write_in *in = (const void *) (head + 1);
 
     return head->opcode == FUSE_WRITE && len >= sizeof(*head) + sizeof(*in) && (in->write_flags & FUSE_WRITE_CACHE);
-}
-
-/* For session_await_writeback(). Runs while the worker still counts in forgets_pending, so that it is always in one of the two
- * numbers. */
-static void note_kind(struct session *s, const struct fuse_in_header *head, bool writes_back)
-{
-    if (writes_back)
-        atomic_fetch_add(&s->writing_back, 1);
-    if (writes_back || head->opcode == FUSE_READ || head->opcode == FUSE_RELEASE)
-        atomic_fetch_add(&s->background, 1);
 }
 
 /* A client sends one request at a time; that its next one is already there only shows that it is quick. FORGET, RELEASE and
@@ -205,9 +177,14 @@ static bool serve_request(struct worker *w, size_t len)
     const struct fuse_in_header *head = (const void *) w->bytes;
     struct fuse_buf buf = { .size = len, .mem = w->bytes };
     int64_t now = clock_now_ns();
-    bool leads = session_still_leads(w), forgets = is_forget(head), writes_back = is_writeback(head, len);
+    bool leads = session_still_leads(w), writes_back = is_writeback(head, len);
+    bool forgets = head->opcode == FUSE_FORGET || head->opcode == FUSE_BATCH_FORGET;
 
-    note_kind(s, head, writes_back);
+    /* For session_await_writeback(), which needs each request to be in one of the two numbers: this, or forgets_pending. */
+    if (writes_back)
+        atomic_fetch_add(&s->writing_back, 1);
+    if (writes_back || head->opcode == FUSE_READ || head->opcode == FUSE_RELEASE)
+        atomic_fetch_add(&s->background, 1);
     if (!forgets)
         atomic_fetch_sub(&s->forgets_pending, 1);
     if (s->slow_opcode && head->opcode == s->slow_opcode)
@@ -225,7 +202,7 @@ static bool serve_request(struct worker *w, size_t len)
     } else {
         atomic_store(&s->busy_since_ns, now);
         if (w->burst > BURST_MIN)
-            cpu_follow_raise(&s->cpu_follow, &w->affinity);
+            cpu_follow_end(&s->cpu_follow, &w->affinity);
         else if (head->pid != 0)
             cpu_follow_request(&s->cpu_follow, &w->affinity, head->pid, w->was_waiting || w->yields == 1 || w->yields == 2,
                                now);
@@ -245,14 +222,6 @@ static bool serve_request(struct worker *w, size_t len)
     return true;
 }
 
-static void wake_all_to_end(struct session *s)
-{
-    atomic_store(&s->stopping, true);
-    pthread_mutex_lock(&s->lock);
-    pthread_cond_broadcast(&s->turn);
-    pthread_mutex_unlock(&s->lock);
-}
-
 static void worker_run(struct session *s)
 {
     struct worker w = { .s = s, .bytes = malloc(SESSION_BUFFER_BYTES), .affinity.thread = (int) gettid() };
@@ -266,8 +235,11 @@ static void worker_run(struct session *s)
                 break;
             if (n <= 0) {
                 if (n == -ENODEV)
-                    atomic_store(&w.s->is_lost, true);
-                wake_all_to_end(w.s);
+                    atomic_store(&s->is_lost, true);
+                atomic_store(&s->stopping, true);
+                pthread_mutex_lock(&s->lock);
+                pthread_cond_broadcast(&s->turn);
+                pthread_mutex_unlock(&s->lock);
                 break;
             }
             leads = serve_request(&w, (size_t) n);

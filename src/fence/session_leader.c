@@ -32,19 +32,15 @@ static bool wait_turn(struct session *s)
     return !watches && r == ETIMEDOUT;
 }
 
-static bool leader_is_stuck(struct session *s)
-{
-    int64_t since = atomic_load(&s->busy_since_ns);
-
-    return since && clock_now_ns() - since > STUCK_NS;
-}
-
 bool session_take_lead(struct worker *w)
 {
     struct session *s = w->s;
 
     autolock(&s->lock);
-    while (!atomic_load(&s->stopping) && s->has_leader && !leader_is_stuck(s)) {
+    while (!atomic_load(&s->stopping) && s->has_leader) {
+        int64_t since = atomic_load(&s->busy_since_ns);
+        if (since && clock_now_ns() - since > STUCK_NS)
+            break;
         if (wait_turn(s))
             return false;
     }
@@ -145,13 +141,6 @@ void session_await_forgets(struct session *s)
     session_end_wait(s);
 }
 
-static bool is_unread(struct session *s)
-{
-    struct pollfd p = { .fd = s->fd, .events = POLLIN };
-
-    return poll(&p, 1, 0) != 0;
-}
-
 /*
  * The kernel hands out requests in the order in which they came. But of those for which no process waits, such as written-back
  * pages, it sends only SESSION_BACKGROUND_MAX and keeps the others back until some are answered. So we have read all that it
@@ -165,19 +154,14 @@ static bool is_unread(struct session *s)
 static bool has_read_all(struct session *s, int mount_fd)
 {
     uint64_t before = atomic_load(&s->background);
+    struct pollfd fds = { .fd = s->fd, .events = POLLIN };
     struct statfs ignored;
 
-    if (!is_unread(s))
+    if (poll(&fds, 1, 0) == 0)
         return true;
     if (fstatfs(mount_fd, &ignored) < 0)
         return false;
     return atomic_load(&s->background) - before < SESSION_BACKGROUND_MAX / 2;
-}
-
-/* In this order: a request that was read is in the first number until it is in the second. */
-static bool has_written_all(struct session *s)
-{
-    return atomic_load(&s->forgets_pending) == 0 && atomic_load(&s->writing_back) == 0;
 }
 
 bool session_await_writeback(struct session *s, int mount_fd, int64_t until_ns)
@@ -186,7 +170,8 @@ bool session_await_writeback(struct session *s, int mount_fd, int64_t until_ns)
 
     while (!atomic_load(&s->stopping) && clock_now_ns() < until_ns) {
         is_read = is_read || has_read_all(s, mount_fd);
-        if (is_read && has_written_all(s))
+        /* In this order: a request that was read is in the first number until it is in the second. */
+        if (is_read && atomic_load(&s->forgets_pending) == 0 && atomic_load(&s->writing_back) == 0)
             return true;
         usleep(CATCH_UP_STEP_US);
     }

@@ -28,18 +28,12 @@ struct sync_ages {
     size_t count, cap;
 };
 
-static void sync_ages_clear(struct sync_ages *sync_ages)
-{
-    for (size_t i = 0; i < sync_ages->count; i++)
-        free(sync_ages->files[i].path);
-    sync_ages->count = 0;
-}
-
 void sync_age_free(struct sync_ages *sync_ages)
 {
     if (!sync_ages)
         return;
-    sync_ages_clear(sync_ages);
+    for (size_t i = 0; i < sync_ages->count; i++)
+        free(sync_ages->files[i].path);
     free(sync_ages->files);
     free(sync_ages);
 }

@@ -41,13 +41,6 @@ int sync_out_fetch_pages(struct fence *f, int64_t patience_ns, struct err *err)
     return 0;
 }
 
-/* `apply` waits for the disk while clients wait at the gate. If there is much to wait for, it is done before. */
-static void sync_delta_data(struct fence *f)
-{
-    if (atomic_load(&f->changes) - f->synced_changes > FEW_CHANGES)
-        syncfs(f->data_fd);
-}
-
 int sync_out_close_gate(struct fence *f, int64_t patience_ns, struct err *err)
 {
     struct timespec until = clock_timespec_of_ns(clock_now_ns() + patience_ns);
@@ -61,28 +54,23 @@ int sync_out_close_gate(struct fence *f, int64_t patience_ns, struct err *err)
 /* A deleted file that is still open may have its content in the base, where it may be removed now. */
 static void pin_dead_files(struct fence *f)
 {
-    struct inode **dead = NULL;
-    size_t count = 0, cap = 0;
+    struct inode_list dead = { 0 };
 
     tree_lock(f);
     for (size_t i = 0; i < f->dead_count; i++) {
         struct inode *inode = f->dead[i];
-        if (!inode_has(inode, INODE_BASE) || inode_has(inode, INODE_UP) || !S_ISREG(atomic_load(&inode->mode)))
-            continue;
-        vec_room(&dead, &cap, count);
-        dead[count++] = inode;
-        inode_ref(inode);
+        if (inode_has(inode, INODE_BASE) && !inode_has(inode, INODE_UP) && S_ISREG(atomic_load(&inode->mode)))
+            inode_list_add(&dead, inode);
     }
     tree_unlock(f);
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < dead.count; i++) {
         struct handle *h;
-        if (handle_get(f, dead[i], LAYER_BASE, &h) == 0) {
-            handle_pin(f, dead[i], LAYER_BASE);
+        if (handle_get(f, dead.items[i], LAYER_BASE, &h) == 0) {
+            handle_pin(f, dead.items[i], LAYER_BASE);
             handle_put(f, h);
         }
-        inode_unref(f, dead[i]);
     }
-    free(dead);
+    inode_list_done(f, &dead);
 }
 
 static int sync_out_apply(struct fence *f, struct sync_out_list *list, sync_out_fn apply, void *cookie,
@@ -146,7 +134,9 @@ int fence_sync_out(struct fence *f, sync_out_fn apply, void *cookie, struct sync
     *ret = (struct sync_out_result){ 0 };
     if (atomic_load(&f->changes) == f->synced_changes)
         return 0;
-    sync_delta_data(f);
+    /* `apply` waits for the disk while clients wait at the gate. If there is much to wait for, it is done before. */
+    if (atomic_load(&f->changes) - f->synced_changes > FEW_CHANGES)
+        syncfs(f->data_fd);
     r = sync_out_close_gate(f, patience_ns, err);
     if (r < 0)
         return r;

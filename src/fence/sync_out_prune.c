@@ -72,13 +72,6 @@ void sync_out_end(struct fence *f)
     unlinkat(f->meta_fd, INTENT, 0);
 }
 
-static bool is_in_delta(struct fence *f, const char *path)
-{
-    autofd int fd = path_open_beneath(f->data_fd, path, O_PATH, 0);
-
-    return fd >= 0;
-}
-
 static int hide_in_base(struct fence *f, const char *path)
 {
     autofd int dir = -1;
@@ -108,8 +101,10 @@ int sync_out_recover(struct fence *f)
 
     if (r < 0)
         return r == -ENOENT ? 0 : r;
-    for (size_t at = 0; at < text.len && !was_taken; at += strlen(text.data + at) + 1)
-        was_taken = text.data[at] == 'f' && !is_in_delta(f, text.data + at + 1);
+    for (size_t at = 0; at < text.len && !was_taken; at += strlen(text.data + at) + 1) {
+        autofd int fd = text.data[at] == 'f' ? path_open_beneath(f->data_fd, text.data + at + 1, O_PATH, 0) : -1;
+        was_taken = text.data[at] == 'f' && fd < 0;
+    }
     for (size_t at = 0; was_taken && r == 0 && at < text.len; at += strlen(text.data + at) + 1)
         r = text.data[at] == 'w' ? hide_in_base(f, text.data + at + 1) : 0;
     for (size_t at = 0; was_taken && r == 0 && at < text.len; at += strlen(text.data + at) + 1)

@@ -310,14 +310,7 @@ void unwatched_check_all(struct fence *f, struct inode *dir)
     tree_unlock(f);
     for (size_t at = 0; at < names.len; at += strlen(names.data + at) + 1) {
         const char *name = names.data + at;
-        struct inode *child = NULL;
-        tree_lock(f);
-        const struct entry *e = entry_find(dir, name, strlen(name));
-        if (e && e->inode) {
-            child = e->inode;
-            inode_ref(child);
-        }
-        tree_unlock(f);
+        struct inode *child = entry_dup_inode(f, dir, name);
         if (child && compare_name(f, dir, name, child) && inode_has(child, INODE_STALE))
             invalidate_soon(f, child);
         inode_unref(f, child);

@@ -92,6 +92,15 @@ int whiteout_create_by(int work_fd, const char *temp, int dirfd, const char *nam
     return 0;
 }
 
+bool whiteout_exists(int dirfd, const char *name)
+{
+    char marker[NAME_MAX + 1];
+    struct stat st;
+
+    whiteout_name(name, marker);
+    return fstatat(dirfd, marker, &st, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
 int whiteout_remove(int dirfd, const char *name)
 {
     char marker[NAME_MAX + 1];

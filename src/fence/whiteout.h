@@ -24,7 +24,8 @@ int whiteout_target(int dirfd, const char *marker, char out[NAME_MAX + 1]);
 /* Returns 0 also if the marker exists. It appears complete or not at all. */
 int whiteout_create(struct fence *f, int dirfd, const char *name);
 int whiteout_create_by(int work_fd, const char *temp, int dirfd,
-                       const char *name);         /* without a fence; no one else uses `temp` */
+                       const char *name); /* without a fence; no one else uses `temp` */
+bool whiteout_exists(int dirfd, const char *name);
 int whiteout_remove(int dirfd, const char *name); /* 0 also if it does not exist */
 int whiteout_make_opaque(int dirfd);
 bool whiteout_is_opaque(int dirfd);

@@ -6,7 +6,6 @@
 #include <cmocka.h>
 
 #include <sched.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -156,30 +155,6 @@ static void moving_to_a_client_binds_nobody(void **state)
     assert_memory_equal(&before, &after, sizeof(before));
 }
 
-static void a_worker_goes_first_while_many_ask(void **state)
-{
-    int before = getpriority(PRIO_PROCESS, 0);
-    struct cpu_follow cpu_follow;
-    struct client_affinity p;
-
-    (void) state;
-    begin(&cpu_follow, &p);
-    ask(&cpu_follow, &p, clock_now_ns(), 6);
-    assert_true(cpu_follow_is_yielding(&cpu_follow, &p));
-    cpu_follow_raise(&cpu_follow, &p);
-    assert_int_equal(sched_getscheduler(0), SCHED_OTHER);
-    assert_true(getpriority(PRIO_PROCESS, 0) < before);
-    cpu_follow_request(&cpu_follow, &p, CLIENT + 1, true, clock_now_ns());
-    assert_true(getpriority(PRIO_PROCESS, 0) < before);
-    cpu_follow_end(&cpu_follow, &p);
-    assert_int_equal(getpriority(PRIO_PROCESS, 0), before);
-    cpu_follow_raise(&cpu_follow, &p);
-    ask(&cpu_follow, &p, clock_now_ns(), 6);
-    assert_true(cpu_follow_is_yielding(&cpu_follow, &p));
-    assert_int_equal(getpriority(PRIO_PROCESS, 0), before);
-    cpu_follow_end(&cpu_follow, &p);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -191,7 +166,6 @@ int main(void)
         cmocka_unit_test(whoever_is_rescued_is_as_before),
         cmocka_unit_test(nobody_rests_where_nobody_stood_back),
         cmocka_unit_test(moving_to_a_client_binds_nobody),
-        cmocka_unit_test(a_worker_goes_first_while_many_ask),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
