@@ -28,8 +28,8 @@
  *   content or attributes of a file     the kernel drops its pages and attributes
  *   a name created, removed, replaced   the entry is detached from its inode (an open file keeps the old one), the kernel drops
  *                                       the name and the listing, the directory gets a new time
- *   a hidden name, or something in      earlier searches for visible things below it are void. It is searched again here, and only
- *   a hidden directory                  if something visible is found the kernel drops what it knew of the name
+ *   a hidden name, or something in      earlier searches for visible things below it are void. It is searched again here, and
+ *   a hidden directory                  only if something visible is found the kernel drops what it knew of the name
  *   events lost                         everything is compared with its last state
  *
  * Invalidating has a side effect: the kernel does not cache an answer about the same directory that is under way at that moment

@@ -287,19 +287,14 @@ static int on_workspace(const struct file_entry *entry, void *cookie)
 
 static int put_marker(struct tree_comparison *c, const char *path)
 {
-    char marker[NAME_MAX + 1];
     const char *name = NULL;
-    autofd int parent = -1, fd = -1;
+    autofd int parent = -1;
     int r = open_parent(c, path, &parent, &name);
 
     if (r < 0)
         return r;
-    whiteout_name(name, marker);
     autofd int dir = path_open_beneath(parent, ".", O_RDONLY | O_DIRECTORY, 0);
-    fd = dir < 0 ? -1 : openat(dir, marker, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0)
-        return -errno;
-    return strncmp(marker, WHITEOUT_HASHED, strlen(WHITEOUT_HASHED)) == 0 ? fd_write_full(fd, name, strlen(name)) : 0;
+    return dir < 0 ? dir : whiteout_create_in_place(dir, name);
 }
 
 /* Returns 1 if the directory above is gone or no longer a directory: then its own marker or file covers this path. */

@@ -32,8 +32,8 @@
  *
  *   - the worker does not sleep between two requests (see spin_for_request() in session.c): it would be woken elsewhere;
  *   - it moves to the client's CPU, once, and may be moved away again as any thread;
- *   - it is SCHED_IDLE meanwhile. The client stays where it is and runs at once when it is answered; the worker goes on when the
- *     client waits, which usually is for the next answer.
+ *   - it is SCHED_IDLE meanwhile. The client stays where it is and runs at once when it is answered; the worker goes on when
+ *     the client waits, which usually is for the next answer.
  *
  * A SCHED_IDLE thread hardly runs where others want to. So this is done only while most CPUs are idle, which is when waking one
  * is expensive. If the client computes for long, or other threads use that CPU, the worker would be missing, with whatever

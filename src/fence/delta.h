@@ -39,7 +39,8 @@ int delta_load(struct fence *f, struct err *err);
 /* Makes the directories that `write` rules name. */
 int delta_make_roots(struct fence *f, struct err *err);
 
-/* `roots` is the text of meta/roots, where delta_make_roots() records what it made: returns true for such a directory, or one above. */
+/* `roots` is the text of meta/roots, where delta_make_roots() records what it made: returns true for such a directory, or one
+ * above. */
 bool delta_is_root(const struct buf *roots, const char *path, size_t len);
 
 /* What a delta records about itself; usable without a fence. */

@@ -129,7 +129,8 @@ static void collect_shared(struct fence *f, struct entry *e, void *cookie)
         inode_list_add(cookie, e->inode);
 }
 
-/* Starts to follow a live base. Directories that delta and base share are loaded from the start, so no look-up would watch them. */
+/* Starts to follow a live base. Directories that delta and base share are loaded from the start, so no look-up would watch
+ * them. */
 static void follow_live_base(struct fence *f)
 {
     struct inode_list dirs = { 0 };

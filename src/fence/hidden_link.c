@@ -11,7 +11,7 @@
 #include "base/hash_table.h"
 #include "base/mem.h"
 #include "fence/inode.h"
-#include "fence/notify.h"
+#include "fence/invalidate.h"
 
 /* A file with several names, as the walk found it. Files that are not hidden are recorded too: one that is not among them, or
  * has another ctime, got a name since. */

@@ -191,7 +191,8 @@ void inode_list_done(struct fence *f, struct inode_list *list)
     *list = (struct inode_list){ 0 };
 }
 
-/* The secret keeps processes inside from choosing names whose node ids are in one bucket. Different ids have different hashes. */
+/* The secret keeps processes inside from choosing names whose node ids are in one bucket. Different ids have different
+ * hashes. */
 static uint64_t hash_of_node(const struct fence *f, uint64_t node)
 {
     return inode_hash_mix(node ^ f->hash_secret);

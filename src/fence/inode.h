@@ -58,8 +58,8 @@ uint64_t inode_hash(uint64_t seed, const char *bytes, size_t len);
 /* [locked] Returns NULL if there is none. `len` is at most NAME_MAX. */
 struct entry *entry_find(const struct inode *dir, const char *name, size_t len);
 
-/* [locked] The entry after `entry` in a walk over all of them, NULL being before the first and after the last. `entry` may be freed once
- * the next one is known. */
+/* [locked] The entry after `entry` in a walk over all of them, NULL being before the first and after the last. `entry` may be
+ * freed once the next one is known. */
 static inline struct entry *entry_next(const struct inode *dir, const struct entry *entry)
 {
     return (struct entry *) (void *) hash_table_next(&dir->dir->entries, entry ? &entry->link : NULL);

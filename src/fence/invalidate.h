@@ -1,10 +1,49 @@
 /*
- * Tells the kernel to drop pages and attributes, in a thread of its own: a worker that did it could wait for a page or a
- * directory that is locked until that very worker replies.
+ * Makes the kernel drop what it caches: single notifications, batches of them, and a thread that sends them for workers.
  */
 #pragma once
 
-#include "fence/fence_int.h"
+#include "fence/inode.h"
+
+/* ---- notifications ---- */
+
+/* -ENOENT: nothing was cached. Never call them from a worker or with the gate held: they may wait for a page or a directory
+ * that is locked until a worker replies. */
+int notify_entry(struct fence *f, struct inode *dir, const char *name, bool only_expire);
+int notify_pages(struct fence *f, struct inode *inode); /* and attributes */
+int notify_listing(struct fence *f, struct inode *dir); /* the same, also for answers that are under way: waits for them */
+int notify_all_names(struct fence *f);                  /* -EINVAL before Linux 6.16 */
+
+/* ---- batches ---- */
+
+/* Names, pages and listings that the kernel must drop: collected while the gate is held, sent when it is open again. */
+struct inval_name {
+    struct inode *dir; /* owned reference */
+    char *name;        /* owned */
+    bool only_expires;
+};
+
+struct inval_batch {
+    struct inval_name *names;
+    size_t name_count, name_cap;
+    struct inode_list inodes, dirs;
+    bool is_wide; /* any name in `dirs` may have changed, also one that did not exist */
+};
+
+#define INVAL_BATCH_NONE ((struct inval_batch){ 0 })
+
+/* A directory that still exists only expires: dropping its name breaks getcwd() for processes in it. */
+void inval_batch_add_name(struct fence *f, struct inval_batch *batch, struct inode *dir, const char *name, bool only_expires);
+void inval_batch_add_pages(struct fence *f, struct inval_batch *batch, struct inode *inode); /* and attributes */
+void inval_batch_add_listing(struct fence *f, struct inval_batch *batch, struct inode *dir); /* and attributes */
+
+/* Sends it to the kernel and empties it. With `and_waits` the kernel also drops answers that are under way. */
+void inval_batch_send(struct fence *f, struct inval_batch *batch, bool and_waits);
+
+/* The same with `and_waits`, or only empties it. Not while fence_run() ends. */
+void inval_batch_send_if_mounted(struct fence *f, struct inval_batch *batch);
+
+/* ---- the thread ---- */
 
 struct invalidator;
 

@@ -93,21 +93,6 @@ int overlay_delta_to_overlayfs(int delta_fd, struct err *err)
 
 /* ---- and back ---- */
 
-/* The marker is made before the node is removed, so that the base file never shows in between. */
-static int return_whiteout(const struct file_entry *entry)
-{
-    char marker[NAME_MAX + 1];
-
-    whiteout_name(entry->name, marker);
-    autofd int fd = openat(entry->dirfd, marker, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    int r = fd < 0 ? -errno : 0;
-    if (r == 0 && strncmp(marker, WHITEOUT_HASHED, strlen(WHITEOUT_HASHED)) == 0)
-        r = fd_write_full(fd, entry->name, strlen(entry->name));
-    if (r == 0 && unlinkat(entry->dirfd, entry->name, 0) < 0)
-        r = -errno;
-    return r;
-}
-
 /* The attributes that overlayfs sets for itself would look like the agent's. */
 static int strip_notes(int fd)
 {
@@ -138,8 +123,11 @@ static int return_entry(const struct file_entry *entry, void *cookie)
     /* Deeper ones are not read anywhere (change.h). */
     if (entry->depth > DEPTH_MAX)
         return FILE_WALK_SKIP;
-    if (overlay_delta_is_whiteout(entry->st))
-        return return_whiteout(entry);
+    if (overlay_delta_is_whiteout(entry->st)) {
+        /* The marker is made before the node is removed, so that the base file never shows in between. */
+        int r = whiteout_create_in_place(entry->dirfd, entry->name);
+        return r == 0 && unlinkat(entry->dirfd, entry->name, 0) < 0 ? -errno : r;
+    }
     if (!S_ISDIR(entry->st->st_mode) && !S_ISREG(entry->st->st_mode))
         return 0;
     /* Reading a file without read permission would take a change of its mode, which would be a change by us. */

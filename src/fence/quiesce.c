@@ -134,9 +134,6 @@ int fence_resume(struct fence_quiesced *quiesced, const struct fence_revert *rev
     free(quiesced);
     pthread_rwlock_unlock(&f->gate);
     pthread_mutex_unlock(&f->quiesce_lock);
-    if (f->session && f->mount_point)
-        inval_batch_send(f, &batch, true);
-    else
-        inval_batch_discard(f, &batch);
+    inval_batch_send_if_mounted(f, &batch);
     return r;
 }

@@ -8,7 +8,6 @@
 #include "base/mem.h"
 #include "fence/inode.h"
 #include "fence/invalidate.h"
-#include "fence/notify.h"
 #include "fence/ops.h"
 #include "fence/session.h"
 

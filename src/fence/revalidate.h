@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "fence/inval_batch.h"
+#include "fence/invalidate.h"
 
 /* Another file, or none, or one for the first time has this name now. The inode that had it loses it. */
 void revalidate_name(struct fence *f, struct inode *dir, const char *name, struct inval_batch *batch);

@@ -1,7 +1,7 @@
 /* A revert on a running fence: the paths' inodes and entries in memory. All functions need the gate closed. */
 #pragma once
 
-#include "fence/inval_batch.h"
+#include "fence/invalidate.h"
 #include "fence/revert.h"
 
 /* Something that the delta has under a name and that is about to leave it. */

@@ -7,8 +7,8 @@
 #include "fence/handle.h"
 #include "fence/hidden_link.h"
 #include "fence/inode.h"
+#include "fence/invalidate.h"
 #include "fence/merge.h"
-#include "fence/notify.h"
 #include "fence/passage.h"
 
 /*

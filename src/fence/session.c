@@ -68,7 +68,8 @@ static ssize_t spin_for_request(struct worker *w)
 
         sched_yield();
         now = clock_now_ns();
-        /* On a busy CPU a thread that yields waits for the time slices of others, while a sleeper runs as soon as it is woken. */
+        /* On a busy CPU a thread that yields waits for the time slices of others, while a sleeper runs as soon as it is
+         * woken. */
         if (now - before > AWAY_NS)
             cpu_follow_remeasure(&w->s->cpu_follow);
         w->yields++;

@@ -74,7 +74,7 @@ static void pin_dead_files(struct fence *f)
 }
 
 static int sync_out_apply(struct fence *f, struct sync_out_list *list, sync_out_fn apply, void *cookie,
-                          struct sync_out_invals *batch, struct err *err)
+                          struct inval_batch *batch, struct err *err)
 {
     int r = sync_out_begin(f, list);
 
@@ -121,7 +121,7 @@ static bool is_empty(struct fence *f)
 int fence_sync_out(struct fence *f, sync_out_fn apply, void *cookie, struct sync_out_result *ret, struct err *err)
 {
     struct sync_out_list list = { 0 };
-    struct sync_out_invals batch = { 0 };
+    struct inval_batch batch = INVAL_BATCH_NONE;
     int64_t patience_ns = fault_is("handover-impatient") ? IMPATIENT_NS : GATE_NS;
     int r;
 
@@ -153,7 +153,7 @@ int fence_sync_out(struct fence *f, sync_out_fn apply, void *cookie, struct sync
             change_log_clear(f->change_log);
     }
     pthread_rwlock_unlock(&f->gate);
-    sync_out_notify(f, &batch);
+    inval_batch_send_if_mounted(f, &batch);
     sync_out_list_done(f, &list);
     return r;
 }

@@ -1,7 +1,7 @@
 /* The inside of a sync-out: listing the changes (sync_out_list.c), and removing them from the delta (sync_out_prune.c). */
 #pragma once
 
-#include "fence/fence_int.h"
+#include "fence/invalidate.h"
 #include "fence/sync_out.h"
 
 enum sync_out_item_kind {
@@ -35,23 +35,8 @@ struct sync_out_list {
 int sync_out_list_fill(struct fence *f, struct sync_out_list *list);
 void sync_out_list_done(struct fence *f, struct sync_out_list *list);
 
-/* A name that leads to something else now: the kernel must look it up again. */
-struct sync_out_inval {
-    struct inode *dir;   /* a reference */
-    struct inode *inode; /* a reference; NULL: not loaded */
-    char *name;          /* owned */
-};
-
-struct sync_out_invals {
-    struct sync_out_inval *items; /* owned */
-    size_t count, cap;
-};
-
 /* Removes what was applied or lost from the delta, on disk and in memory. [gate closed] */
-void sync_out_prune(struct fence *f, struct sync_out_list *list, struct sync_out_invals *batch);
-
-/* Notifies the kernel. [gate open] */
-void sync_out_notify(struct fence *f, struct sync_out_invals *batch);
+void sync_out_prune(struct fence *f, struct sync_out_list *list, struct inval_batch *batch);
 
 /* Completes the sync-out of a process that was killed after `apply`. Call before the delta is loaded. */
 int sync_out_recover(struct fence *f);

@@ -133,8 +133,8 @@ static struct sync_out_base sync_scan_base_of(const struct stat *st)
                                    clock_ns_of_timespec(st->st_mtim) };
 }
 
-/* What the base had at the path when it was covered. `base` is what it has now, or NULL. Below a directory that was covered as a whole no
- * origins are recorded: what is there since before then was there. */
+/* What the base had at the path when it was covered. `base` is what it has now, or NULL. Below a directory that was covered as
+ * a whole no origins are recorded: what is there since before then was there. */
 static struct sync_out_base sync_scan_base_at(struct sync_scan *g, const struct base_dir *below, const struct stat *base)
 {
     struct base_origin origin;

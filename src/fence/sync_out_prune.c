@@ -18,7 +18,6 @@
 #include "fence/ino_map.h"
 #include "fence/inode.h"
 #include "fence/layer.h"
-#include "fence/notify.h"
 #include "fence/passage.h"
 #include "fence/quota.h"
 #include "fence/remove.h"
@@ -116,20 +115,19 @@ int sync_out_recover(struct fence *f)
 
 /* ---- names that lead to something else now ---- */
 
-static void add_inval(struct fence *f, struct sync_out_invals *invals, struct inode *dir, const char *name, struct inode *inode)
+static void add_inval(struct fence *f, struct inval_batch *batch, struct inode *dir, const char *name, struct inode *inode)
 {
-    vec_room(&invals->items, &invals->cap, invals->count);
-    invals->items[invals->count++] = (struct sync_out_inval){ dir, inode, xdup(name) };
-    tree_lock(f);
-    inode_ref(dir);
-    dir->dir->version++;
+    inval_batch_add_name(f, batch, dir, name, inode && inode_is_dir(inode));
     if (inode)
-        inode_ref(inode);
+        inval_batch_add_pages(f, batch, inode);
+    inval_batch_add_listing(f, batch, dir);
+    tree_lock(f);
+    dir->dir->version++;
     tree_unlock(f);
 }
 
 /* Follows the path as far as it is loaded: the kernel knows nothing beyond that. */
-static void add_path_inval(struct fence *f, struct sync_out_invals *invals, const char *path)
+static void add_path_inval(struct fence *f, struct inval_batch *batch, const char *path)
 {
     struct inode *dir = f->root, *inode = NULL;
     char name[NAME_MAX + 1];
@@ -152,27 +150,9 @@ static void add_path_inval(struct fence *f, struct sync_out_invals *invals, cons
         inode_ref(inode);
     dir->dir->mtime_ns = dir->dir->ctime_ns = clock_wall_ns();
     tree_unlock(f);
-    add_inval(f, invals, dir, name, inode);
+    add_inval(f, batch, dir, name, inode);
     inode_unref(f, dir);
     inode_unref(f, inode);
-}
-
-void sync_out_notify(struct fence *f, struct sync_out_invals *invals)
-{
-    for (size_t i = 0; i < invals->count; i++) {
-        struct sync_out_inval *it = &invals->items[i];
-        if (f->session && f->mount_point) {
-            notify_entry(f, it->dir, it->name, it->inode && inode_is_dir(it->inode));
-            if (it->inode)
-                notify_pages(f, it->inode);
-            notify_listing(f, it->dir);
-        }
-        inode_unref(f, it->dir);
-        inode_unref(f, it->inode);
-        free(it->name);
-    }
-    free(invals->items);
-    *invals = (struct sync_out_invals){ 0 };
 }
 
 /* ---- removing items ---- */
@@ -233,7 +213,7 @@ static void forget_entry(struct fence *f, const struct sync_out_item *item, stru
 }
 
 static void prune_file(struct fence *f, const struct sync_out_list *list, const struct sync_out_item *item,
-                       struct sync_out_invals *invals)
+                       struct inval_batch *batch)
 {
     struct inode *inode = item->inode;
     bool splits = inode_has_several_names(f, inode), in_base; /* this name becomes a file of its own */
@@ -253,13 +233,13 @@ static void prune_file(struct fence *f, const struct sync_out_list *list, const 
         ino_map_set(f, item->dir, item->name, 0);
     forget_entry(f, item, fits && !splits ? inode : NULL, &base);
     if (splits || looks_other || (inode && !fits))
-        add_inval(f, invals, item->dir, item->name, inode);
+        add_inval(f, batch, item->dir, item->name, inode);
     if (any_is(list, item, SYNC_OUT_LOST))
-        add_path_inval(f, invals, item->path);
+        add_path_inval(f, batch, item->path);
 }
 
 /* What the base still has there was changed too late to be deleted, or won. */
-static void prune_marker(struct fence *f, const struct sync_out_item *item, struct sync_out_invals *invals)
+static void prune_marker(struct fence *f, const struct sync_out_item *item, struct inval_batch *batch)
 {
     autofd int dir = -1;
     const char *name;
@@ -271,7 +251,7 @@ static void prune_marker(struct fence *f, const struct sync_out_item *item, stru
     forget_entry(f, item, NULL, NULL);
     base_origin_forget(f, item->path);
     if (layer_stat_base(f, item->path, &base))
-        add_path_inval(f, invals, item->path);
+        add_path_inval(f, batch, item->path);
 }
 
 /* Somebody else's newer file is there instead. */
@@ -284,8 +264,8 @@ static void prune_lost_dir(struct fence *f, const struct sync_out_item *item)
     remove_from_tree(f, item->dir, item->name, false);
 }
 
-/* The base keeps no xattrs of directories, so one that has any stays in the delta. A directory also stays if it contains markers, FIFOs or items that were left, or has a mode that the base did not
- * take. */
+/* The base keeps no xattrs of directories, so one that has any stays in the delta. A directory also stays if it contains
+ * markers, FIFOs or items that were left, or has a mode that the base did not take. */
 static void prune_dir(struct fence *f, const struct sync_out_list *list, const struct sync_out_item *item)
 {
     struct inode *inode = item->inode;
@@ -359,7 +339,7 @@ static void prune_hide_name(struct fence *f, const struct sync_out_item *item)
     tree_unlock(f);
 }
 
-void sync_out_prune(struct fence *f, struct sync_out_list *list, struct sync_out_invals *invals)
+void sync_out_prune(struct fence *f, struct sync_out_list *list, struct inval_batch *batch)
 {
     for (size_t i = 0; i < list->item_count; i++) {
         if (list->items[i].kind == SYNC_OUT_ITEM_HIDE)
@@ -375,9 +355,9 @@ void sync_out_prune(struct fence *f, struct sync_out_list *list, struct sync_out
         if (item->is_blocked || any_is(list, item, SYNC_OUT_LEFT))
             continue;
         if (item->kind == SYNC_OUT_ITEM_FILE)
-            prune_file(f, list, item, invals);
+            prune_file(f, list, item, batch);
         else if (item->kind == SYNC_OUT_ITEM_MARKER)
-            prune_marker(f, item, invals);
+            prune_marker(f, item, batch);
     }
     fault("handover-emptied");
     for (size_t i = list->item_count; i-- > 0;) {
@@ -390,9 +370,9 @@ void sync_out_prune(struct fence *f, struct sync_out_list *list, struct sync_out
             base_origin_forget(f, change->path);
         /* No file: something becomes visible again. */
         if (change->outcome == SYNC_OUT_LOST && change->from_fd < 0)
-            add_path_inval(f, invals, change->path);
+            add_path_inval(f, batch, change->path);
     }
     attr_restore_dir_times(f, f->root, f->data_fd);
-    if (invals->count > 0)
+    if (batch->name_count > 0)
         passages_forget_absent(f);
 }

@@ -19,7 +19,7 @@
  * What the kernel may cache of an unwatched directory, and how it learns of a change:
  *
  *   names, attributes      for unwatched_round_ms. When it looks again, the name is compared with the base
- *                          (unwatched_check_name): a name of another file is detached from its inode, as by an event of a watch.
+ *                          (unwatched_check_name): a name of another file is detached from its inode, as by an event.
  *   pages of a file        without limit, but new attributes are sent only after the pages are dropped: INODE_STALE delays the
  *                          answer (reply.c). With new attributes over old pages a reader would see the end of a page filled
  *                          with zeros. A process that keeps a file open and reads cached pages causes no request, so for some

@@ -9,7 +9,6 @@
 #include "fence/base_watch.h"
 #include "fence/inode.h"
 #include "fence/invalidate.h"
-#include "fence/notify.h"
 #include "fence/unwatched.h"
 
 #define ROUNDS_MAX                                                                                                             \

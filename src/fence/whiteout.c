@@ -72,6 +72,17 @@ static int create_hashed(int work_fd, const char *temp, int dirfd, const char *m
     return r;
 }
 
+int whiteout_create_in_place(int dirfd, const char *name)
+{
+    char marker[NAME_MAX + 1];
+
+    whiteout_name(name, marker);
+    autofd int fd = openat(dirfd, marker, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return -errno;
+    return is_long(name) ? fd_write_full(fd, name, strlen(name)) : 0;
+}
+
 int whiteout_create(struct fence *f, int dirfd, const char *name)
 {
     char temp[32];

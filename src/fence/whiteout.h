@@ -22,6 +22,8 @@ void whiteout_name(const char *name, char out[NAME_MAX + 1]);
 int whiteout_target(int dirfd, const char *marker, char out[NAME_MAX + 1]);
 
 /* Returns 0 also if the marker exists. It appears complete or not at all. */
+/* Without a temporary file: for a delta that no fence uses, where each step may be repeated. */
+int whiteout_create_in_place(int dirfd, const char *name);
 int whiteout_create(struct fence *f, int dirfd, const char *name);
 int whiteout_create_by(int work_fd, const char *temp, int dirfd,
                        const char *name); /* without a fence; no one else uses `temp` */

@@ -51,27 +51,6 @@ static void program_emit(struct program *p, struct op op)
     p->ops[p->count++] = op;
 }
 
-static void emit_component(struct program *p, const struct glob *glob)
-{
-    program_emit(p, (struct op){ .kind = OP_SLASH, .next = p->count + 1 });
-    if (glob->shape == GLOB_ANY) /* a name is never empty, so `*` is "one, then any" */
-        program_emit(p, (struct op){ .kind = OP_TOKEN, .next = p->count + 1, .glob = glob, .token = &any_one });
-    for (size_t i = 0; i < glob->token_count; i++) {
-        enum op_kind kind = glob->tokens[i].kind == GLOB_STAR ? OP_STAR : OP_TOKEN;
-        program_emit(p, (struct op){ .kind = kind, .next = p->count + 1, .glob = glob, .token = &glob->tokens[i] });
-    }
-}
-
-static void emit_any_depth(struct program *p)
-{
-    uint32_t head = p->count;
-
-    program_emit(p, (struct op){ .kind = OP_DEPTH, .next = head + 4 });
-    program_emit(p, (struct op){ .kind = OP_SLASH, .next = head + 2 });
-    program_emit(p, (struct op){ .kind = OP_TOKEN, .next = head + 3, .token = &any_one });
-    program_emit(p, (struct op){ .kind = OP_STAR, .next = head });
-}
-
 static bool program_init(struct program *p, const struct pattern *pattern)
 {
     size_t size = 1;
@@ -83,10 +62,23 @@ static bool program_init(struct program *p, const struct pattern *pattern)
         return false;
     p->ops = xgrow(NULL, size, sizeof(*p->ops));
     for (size_t i = 0; i < pattern->count; i++) {
-        if (pattern->parts[i].any_depth)
-            emit_any_depth(p);
-        else
-            emit_component(p, &pattern->parts[i].glob);
+        const struct glob *glob = &pattern->parts[i].glob;
+        uint32_t head = p->count;
+
+        if (pattern->parts[i].any_depth) {
+            program_emit(p, (struct op){ .kind = OP_DEPTH, .next = head + 4 });
+            program_emit(p, (struct op){ .kind = OP_SLASH, .next = head + 2 });
+            program_emit(p, (struct op){ .kind = OP_TOKEN, .next = head + 3, .token = &any_one });
+            program_emit(p, (struct op){ .kind = OP_STAR, .next = head });
+            continue;
+        }
+        program_emit(p, (struct op){ .kind = OP_SLASH, .next = p->count + 1 });
+        if (glob->shape == GLOB_ANY) /* a name is never empty, so `*` is "one, then any" */
+            program_emit(p, (struct op){ .kind = OP_TOKEN, .next = p->count + 1, .glob = glob, .token = &any_one });
+        for (size_t t = 0; t < glob->token_count; t++) {
+            enum op_kind kind = glob->tokens[t].kind == GLOB_STAR ? OP_STAR : OP_TOKEN;
+            program_emit(p, (struct op){ .kind = kind, .next = p->count + 1, .glob = glob, .token = &glob->tokens[t] });
+        }
     }
     program_emit(p, (struct op){ .kind = OP_END });
     return true;
@@ -205,13 +197,6 @@ static void set_step(const struct program *p, const struct thread_set *from, uin
     }
 }
 
-static bool set_has_end(const struct program *p, const struct thread_set *set)
-{
-    uint32_t end = p->count - 1;
-
-    return set->bits[end / 64] >> end % 64 & 1;
-}
-
 /* A set of outer's threads that the search has reached. */
 struct known_set {
     struct thread_set threads;
@@ -236,14 +221,6 @@ struct containment_search {
     size_t todo_count, todo_cap;
     uint64_t work;
 };
-
-static void search_done(struct containment_search *s)
-{
-    for (size_t i = 0; i < s->set_count; i++)
-        free(s->sets[i].next);
-    free(s->sets);
-    free(s->todo);
-}
 
 static uint32_t search_set(struct containment_search *s, const struct thread_set *set)
 {
@@ -288,7 +265,7 @@ static bool search_add(struct containment_search *s, uint32_t thread, uint32_t s
             return true;
         *met |= UINT64_C(1) << thread % 64;
         if (op->kind == OP_END)
-            return set_has_end(s->outer, &s->sets[set].threads);
+            return s->sets[set].threads.bits[(s->outer->count - 1) / 64] >> (s->outer->count - 1) % 64 & 1;
         vec_room(&s->todo, &s->todo_cap, s->todo_count);
         s->todo[s->todo_count++] = (struct set_pair){ thread, set };
         if (op->kind == OP_DEPTH && !search_add(s, thread + 1, set))
@@ -341,7 +318,10 @@ bool pattern_contains(const struct pattern *outer, const struct pattern *inner)
         struct containment_search s = { .inner = &p, .outer = &q, .alphabet = &alphabet };
         alphabet_init(&alphabet, &p, &q);
         contains = search_contains(&s);
-        search_done(&s);
+        for (size_t i = 0; i < s.set_count; i++)
+            free(s.sets[i].next);
+        free(s.sets);
+        free(s.todo);
     }
     free(alphabet.units);
     program_done(&p);

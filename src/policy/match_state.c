@@ -55,13 +55,6 @@ static uint64_t hash_u32s(uint64_t h, const uint32_t *items, size_t count)
     return h;
 }
 
-static uint64_t hash_match_state(const struct node_set *nodes, const struct hiding *above)
-{
-    uint64_t h = hash_u32s(0x9E3779B97F4A7C15u ^ nodes->count ^ (uint64_t) above->class << 16, nodes->nodes, nodes->count);
-
-    return hash_u32s(h * 0xC4CEB9FE1A85EC53u, above->atoms, above->count);
-}
-
 static bool match_state_is(const struct match_state *match, uint64_t hash, const struct node_set *nodes,
                            const struct hiding *above)
 {
@@ -258,7 +251,8 @@ static void normalise_nodes(const struct ruleset *rules, struct node_set *set)
 struct match_state *match_state_get(struct ruleset *rules, struct node_set *nodes, const struct hiding *above)
 {
     normalise_nodes(rules, nodes);
-    uint64_t hash = hash_match_state(nodes, above);
+    uint64_t hash = hash_u32s(0x9E3779B97F4A7C15u ^ nodes->count ^ (uint64_t) above->class << 16, nodes->nodes, nodes->count);
+    hash = hash_u32s(hash * 0xC4CEB9FE1A85EC53u, above->atoms, above->count);
     struct match_state *match = find_match_state(rules, hash, nodes, above);
 
     if (match)

@@ -182,17 +182,6 @@ int preset_add(const char *name, struct rule_list *rules, struct err *err)
     return r;
 }
 
-static int32_t highest_priority(const struct rule_list *rules)
-{
-    int32_t highest = INT32_MIN;
-
-    for (size_t i = 0; i < rules->count; i++) {
-        if (rules->items[i].priority > highest)
-            highest = rules->items[i].priority;
-    }
-    return highest;
-}
-
 int preset_extend(const char *name, const struct rule_list *additions, const struct rule_list *overrides,
                   struct rule_list *rules, struct err *err)
 {
@@ -206,7 +195,9 @@ int preset_extend(const char *name, const struct rule_list *additions, const str
         return r;
 
     size_t raise_from = all.count;
-    int32_t highest = highest_priority(&all);
+    int32_t highest = INT32_MIN;
+    for (size_t i = 0; i < all.count; i++)
+        highest = all.items[i].priority > highest ? all.items[i].priority : highest;
     if (highest > INT32_MAX - 100)
         highest = INT32_MAX - 100;
     if (overrides)

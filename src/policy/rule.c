@@ -63,17 +63,6 @@ static char *dup_shown(const char *pattern, size_t len)
     return buf_dup_take(&shown);
 }
 
-static int rule_check(const struct rule *rule, size_t pattern_len, struct err *err)
-{
-    if (pattern_len == 0)
-        return err_invalid(err, "the pattern is empty");
-    if (memchr(rule->pattern, '\0', pattern_len))
-        return err_invalid(err, "the pattern contains a NUL byte");
-    if (pattern_len > PATTERN_LEN_MAX)
-        return err_invalid(err, "the pattern is longer than %d bytes", PATTERN_LEN_MAX);
-    return atom_check_rule(rule, err);
-}
-
 int rule_list_add(struct rule_list *list, const char *pattern, size_t pattern_len, enum rule_type type, enum level level,
                   int32_t priority, struct err *err)
 {
@@ -84,7 +73,14 @@ int rule_list_add(struct rule_list *list, const char *pattern, size_t pattern_le
     if (list->count >= RULES_MAX)
         return err_invalid(err, "more than %d rules", RULES_MAX);
     rule.pattern = xdupn(pattern, pattern_len);
-    r = rule_check(&rule, pattern_len, err);
+    if (pattern_len == 0)
+        r = err_invalid(err, "the pattern is empty");
+    else if (memchr(pattern, '\0', pattern_len))
+        r = err_invalid(err, "the pattern contains a NUL byte");
+    else if (pattern_len > PATTERN_LEN_MAX)
+        r = err_invalid(err, "the pattern is longer than %d bytes", PATTERN_LEN_MAX);
+    else
+        r = atom_check_rule(&rule, err);
     if (r < 0) {
         free(rule.pattern);
         shown = dup_shown(pattern, pattern_len);

@@ -212,56 +212,31 @@ static uint32_t affix_child(struct trie *trie, uint32_t node, const struct glob 
     return trie->byte_node_child[byte_node];
 }
 
-/* Equal globs of one node get a node each: they are rare, and that is correct too. */
-static uint32_t other_child(struct trie *trie, uint32_t node, const struct glob *glob)
-{
-    uint32_t child = new_node(trie, node);
-
-    if (!trie->nodes[node].others)
-        trie->nodes[node].others = globset_new(trie->budget);
-    globset_add(trie->nodes[node].others, glob, child);
-    return child;
-}
-
-static uint32_t any_child(struct trie *trie, uint32_t node)
-{
-    uint32_t child = trie->nodes[node].any;
-
-    if (child == TRIE_NIL) {
-        child = new_node(trie, node);
-        trie->nodes[node].any = child;
-    }
-    return child;
-}
-
-static uint32_t deeper_child(struct trie *trie, uint32_t node)
-{
-    uint32_t child = trie->nodes[node].deeper;
-
-    if (child == TRIE_NIL) {
-        child = new_node(trie, node);
-        trie->nodes[node].deeper = child;
-        trie->nodes[child].loops = true;
-    }
-    return child;
-}
-
+/* The child that a part of a pattern leads to. Equal globs of the last kind get a node each: they are rare, and that is correct
+ * too. */
 static uint32_t add_part(struct trie *trie, uint32_t node, const struct pattern_part *part)
 {
-    if (part->any_depth)
-        return deeper_child(trie, node);
-    switch (part->glob.shape) {
-    case GLOB_LITERAL:
+    uint32_t child;
+
+    if (!part->any_depth && part->glob.shape == GLOB_LITERAL)
         return literal_child(trie, node, &part->glob);
-    case GLOB_ANY:
-        return any_child(trie, node);
-    case GLOB_PREFIX:
-    case GLOB_SUFFIX:
+    if (!part->any_depth && (part->glob.shape == GLOB_PREFIX || part->glob.shape == GLOB_SUFFIX))
         return affix_child(trie, node, &part->glob);
-    case GLOB_OTHER:
-        break;
+    child = part->any_depth ? trie->nodes[node].deeper : part->glob.shape == GLOB_ANY ? trie->nodes[node].any : TRIE_NIL;
+    if (child != TRIE_NIL)
+        return child;
+    child = new_node(trie, node);
+    if (part->any_depth) {
+        trie->nodes[node].deeper = child;
+        trie->nodes[child].loops = true;
+    } else if (part->glob.shape == GLOB_ANY) {
+        trie->nodes[node].any = child;
+    } else {
+        if (!trie->nodes[node].others)
+            trie->nodes[node].others = globset_new(trie->budget);
+        globset_add(trie->nodes[node].others, &part->glob, child);
     }
-    return other_child(trie, node, &part->glob);
+    return child;
 }
 
 uint32_t trie_add(struct trie *trie, const struct pattern *pattern)
