@@ -1,5 +1,5 @@
-/* Addresses of sockets: as text, and whether they are of this host alone. An IPv4 address that an IPv6 socket shows as ::ffff:1.2.3.4 is
- * the IPv4 one in all of this. */
+/* Socket addresses: formats them as text and says whether only this host can reach them. All functions treat ::ffff:1.2.3.4, as which an IPv6
+ * socket reports an IPv4 address, as 1.2.3.4. */
 #pragma once
 
 #include <stdbool.h>
@@ -7,11 +7,11 @@
 
 #define ADDRESS_TEXT_MAX 128
 
-/* "127.0.0.1:9000", "[::1]:9000"; a unix one is "unix:" and its path. What is none of these is "?". */
+/* "127.0.0.1:9000", "[::1]:9000"; "unix:" and the path for a unix socket; "?" for any other family. */
 void address_format(const struct sockaddr_storage *address, socklen_t len, char out[ADDRESS_TEXT_MAX]);
 
-/* 127.0.0.0/8 and ::1. A unix socket's is not: who asks that has seen the family already. */
+/* 127.0.0.0/8 and ::1. False for a unix socket: callers check the family first. */
 bool address_is_loopback(const struct sockaddr_storage *address);
 
-/* Turns ::ffff:1.2.3.4 into 1.2.3.4, and leaves the others. */
+/* Turns ::ffff:1.2.3.4 into 1.2.3.4, and leaves any other address unchanged. */
 void address_unmap(struct sockaddr_storage *address);

@@ -1,11 +1,11 @@
 /*
- * Sockets that a server listens on, from what people write: "127.0.0.1:9000", "[::1]:9000", "localhost:9000", ":9000" (all addresses, both
- * families, as "[::]:9000"), "unix:/run/x.sock", or taken over from systemd. Host names are not looked up; "localhost" is 127.0.0.1, and
- * ::1 only where there is no IPv4: for both, listen twice.
+ * A socket that a server listens on. The address is written as "127.0.0.1:9000", "[::1]:9000", "localhost:9000", ":9000" (all addresses of both
+ * families, like "[::]:9000") or "unix:/run/x.sock"; systemd may also pass the socket in. Host names are not resolved; "localhost" is 127.0.0.1,
+ * or ::1 on a host without IPv4. To listen on both, open two listeners.
  *
- * A unix socket's file is made under a name of its own and renamed into place, mode 0600 unless told; one that nobody listens on any
- * more is replaced, one that somebody does is left and refused. It is removed at the end, if it is still ours. Two servers that start at
- * the same moment on the file of a dead one are not kept apart here.
+ * listener_open() creates a unix socket under a temporary name and renames it into place, with mode 0600 by default. It replaces a socket
+ * that nobody listens on any more and fails if somebody listens. listener_done() removes the file if it is still the same one. Two servers that
+ * start at the same moment over the socket of a dead server are not kept apart here.
  */
 #pragma once
 
@@ -18,10 +18,10 @@
 struct listener {
     int fd;            /* owned; listening, non-blocking, close-on-exec; -1: none */
     char *text;        /* owned: where it listens, with the port that was given when 0 was asked for */
-    char *unlink_path; /* owned; NULL: nothing to remove */
-    dev_t unlink_dev;  /* what must still be at that path when it is removed */
+    char *unlink_path; /* owned; NULL: there is nothing to remove */
+    dev_t unlink_dev;  /* listener_done() removes the path only while it has this device and inode */
     ino_t unlink_ino;
-    bool is_loopback; /* unix, or bound to a loopback address: the others need tokens */
+    bool is_loopback; /* unix, or bound to a loopback address; clients of other listeners need tokens */
     bool is_unix;
 };
 

@@ -1,6 +1,6 @@
 /*
- * Messages from strangers: protobuf-c unpacks what it is given, without a bound on nesting or memory, and turns a string with a NUL in it
- * into a shorter one. So the bytes are checked against the message's descriptor first, and unpacked within a budget.
+ * Unpacks messages that anybody may have sent. protobuf-c bounds neither nesting nor memory, and cuts a string off at a NUL. These functions
+ * therefore check the bytes against the message's descriptor first and unpack them within a memory budget.
  */
 #pragma once
 
@@ -16,13 +16,13 @@
 #define MESSAGE_DEPTH_MAX 32
 
 /* -EBADMSG and INVALID_ARGUMENT, naming the field, unless the bytes are well-formed, nested at most MESSAGE_DEPTH_MAX deep, and every
- * string in them is UTF-8 without a NUL. Fields that the descriptor does not know are passed over. Allocates nothing. */
+ * string in them is UTF-8 without a NUL. Skips unknown fields. Allocates nothing. */
 int message_check(const ProtobufCMessageDescriptor *descriptor, const void *bytes, size_t len, struct err *err);
 
-/* INVALID_ARGUMENT when there is a field in it, or in a message in it, that its descriptor does not know. */
+/* INVALID_ARGUMENT if the message, or one nested in it, has a field that its descriptor does not know. */
 int message_check_known(const ProtobufCMessage *message, struct err *err);
 
-/* Checks and unpacks; free with protobuf_c_message_free_unpacked(message, NULL). Also -EMSGSIZE, RESOURCE_EXHAUSTED: so many parts in so few
- * bytes that it would take many times their size. */
+/* Checks and unpacks; free with protobuf_c_message_free_unpacked(message, NULL). Also -EMSGSIZE, RESOURCE_EXHAUSTED: the
+ * bytes hold so many elements that unpacking them would take many times their size. */
 int message_unpack(const ProtobufCMessageDescriptor *descriptor, const void *bytes, size_t len, ProtobufCMessage **ret,
                    struct err *err);

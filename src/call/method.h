@@ -1,6 +1,6 @@
 /*
- * A method of the API, described once: gRPC finds it by its name, REST by its route, reflection and the OpenAPI page tell others
- * about it, and all of them end in the one handler.
+ * A method of the API, described once. gRPC finds it by its name and REST by its route, reflection and the OpenAPI page describe it, and
+ * one handler serves all of them.
  */
 #pragma once
 
@@ -15,38 +15,38 @@ struct call;
 struct request;
 
 /*
- * Serves one call, in a thread of its own: may block, takes requests with call_recv() and answers with call_send(). What it returns ends
- * the call: 0, or a negative errno with `err` filled in, whose code and text the client gets. `cookie` is the table's.
+ * Serves one call in a thread of its own and may block. It receives requests with call_recv() and answers with call_send(). Its return value
+ * ends the call: 0, or a negative errno with `err` filled in, whose code and text the client gets. `cookie` is the table's.
  */
 typedef int (*method_fn)(struct call *call, void *cookie, struct err *err);
 
-/* Serves the one request of a call; `run` of such methods calls it. What a `struct request` is, is the matter of whoever made the table. */
+/* Serves the single request of a call. The method's `run` calls it. The module that fills the table defines `struct request`. */
 typedef int (*method_serve_fn)(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err);
 
 enum method_flag {
     METHOD_CLIENT_STREAMS = 1 << 0, /* any number of requests, otherwise exactly one */
     METHOD_SERVER_STREAMS = 1 << 1, /* any number of answers, otherwise exactly one */
     METHOD_PUBLIC = 1 << 2,         /* for everybody, without authentication */
-    METHOD_LASTS = 1 << 3,          /* as long as something of the client's does, such as a command; streams do anyway */
-    METHOD_STRICT = 1 << 4, /* a request with a field that is not known is refused: what it decides cannot be taken back, and a
-                               condition that is passed over would decide otherwise than its client meant */
+    METHOD_LASTS = 1 << 3,  /* it lasts as long as something that the client started, such as a command; streams always do */
+    METHOD_STRICT = 1 << 4, /* refuses a request with an unknown field: the decision cannot be taken back, and skipping a
+                               condition would decide otherwise than the client meant */
 };
 
 /* How the messages of a method are carried over HTTP. */
 enum method_body {
     METHOD_BODY_NONE, /* the request is made of path and query alone */
-    METHOD_BODY_JSON, /* the body is the whole request as JSON, an empty one is an empty message; what the path says wins */
-    METHOD_BODY_BYTES, /* the body is file content: the first message is its field `metadata`, made of path and query, each further
-                          one a piece of the body in its field `data` */
+    METHOD_BODY_JSON, /* the body is the whole request as JSON; an empty body is an empty message, and fields of the path win */
+    METHOD_BODY_BYTES, /* the body is file content: the first message has the field `metadata`, made of path and query, and each
+                          further message has a piece of the body in the field `data` */
 };
 
 enum method_answer {
     METHOD_ANSWER_JSON,
     METHOD_ANSWER_EVENTS, /* server-sent events, one for each message */
-    METHOD_ANSWER_BYTES,  /* the fields `data` of all messages, one after the other, are the body */
+    METHOD_ANSWER_BYTES,  /* the body is the concatenation of the fields `data` of all messages */
 };
 
-/* A way to a method over HTTP. "{name}" in `path` takes one component, "{name=**}" the rest, each into the request's field. */
+/* An HTTP route to a method. In `path`, "{name}" matches one component and "{name=**}" the rest; the match becomes the field `name` of the request. */
 struct method_route {
     const char *verb;
     const char *path;
@@ -63,23 +63,23 @@ struct method {
     const ProtobufCMessageDescriptor *request;
     const ProtobufCMessageDescriptor *response;
     method_fn run;
-    struct method_route routes[METHOD_ROUTES_MAX]; /* those with a verb */
+    struct method_route routes[METHOD_ROUTES_MAX]; /* entries without a verb are unused */
     const char *summary;                           /* one line, for the OpenAPI page */
     method_serve_fn serve;                         /* for `run`; may be NULL */
 };
 
-/* Whether a call is over when the server has done its work, or when the client, or what it started, has. */
+/* Whether the call's duration depends on the client, or on what the client started, and not on the server's work alone. */
 static inline bool method_lasts(const struct method *method)
 {
     return method->flags & (METHOD_CLIENT_STREAMS | METHOD_SERVER_STREAMS | METHOD_LASTS);
 }
 
-/* Everything a server serves. Borrowed; lives longer than whoever uses it. */
+/* All methods of a server. Borrowed; outlives its users. */
 struct method_table {
     const struct method *methods;
     size_t count;
     void *cookie; /* for the handlers */
 };
 
-/* NULL when there is none. */
+/* NULL if there is no such method. */
 const struct method *method_find(const struct method_table *table, const char *service, const char *name);

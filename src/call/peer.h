@@ -1,13 +1,13 @@
 /*
- * Who is at the other end of a connection: by its address, and for a local one the user whose process it is.
+ * The other end of a connection: its address and, for a local connection, the user who owns the process.
  *
- * A unix socket tells the user by SO_PEERCRED. For TCP over loopback the kernel is asked (sock_diag) whose socket the client's end is,
- * so that another user of this host is known as what it is. That happens once, in peer_init(), while the connection is at hand to prove that
- * nobody else has taken its place meanwhile; afterwards a peer never changes, and any number of threads may look at it.
+ * SO_PEERCRED names the user of a unix socket. For TCP over loopback, sock_diag names the owner of the client's socket, so other users of this
+ * host are recognised as such. peer_init() asks once, while the connection proves that no other process has taken over the client's address.
+ * A peer never changes afterwards, so any number of threads may read it.
  *
- * Whose process it is says less than whose user: a sandbox of an ordinary user has that user's uid. peer_check_process() finds the process at the
- * other end and compares its namespaces with ours (socket_holder.h). It costs a look at all processes of that user, so it is asked only for those who
- * bring no token, and once for each connection, when the first of their requests is there.
+ * The uid alone proves little, because a sandbox of an ordinary user has that user's uid. peer_check_process() finds the process at the other end
+ * and compares its namespaces with ours (socket_holder.h). It has to look at all processes of that user, so callers use it only for requests
+ * without a token, and once per connection, when the first such request has arrived.
  */
 #pragma once
 
@@ -24,26 +24,25 @@ enum peer_kind { PEER_UNIX, PEER_LOOPBACK, PEER_REMOTE };
 struct peer {
     enum peer_kind kind;
     char text[PEER_TEXT_MAX];              /* "unix:1000", "127.0.0.1:43210", "[::1]:5": for logs */
-    struct sockaddr_storage local, remote; /* an IPv4 address is one here, whatever the socket's family is */
+    struct sockaddr_storage local, remote; /* IPv4 addresses are stored as such even if the socket is an IPv6 one */
     bool has_uid;
     uid_t uid; /* with has_uid */
     bool is_tls;
-    char *tls_subject;            /* owned; of a client certificate that was verified; NULL: none */
-    struct peer_process *process; /* owned: how the process with that uid is found; NULL: it cannot be */
+    char *tls_subject;            /* owned; the subject of a verified client certificate; NULL: none */
+    struct peer_process *process; /* owned: what peer_check_process() needs to find the process; NULL: it cannot be found */
 };
 
-/* Of a connected socket, blocking or not. */
+/* `fd` is a connected socket, blocking or not. */
 int peer_init(struct peer *peer, int fd);
 void peer_done(struct peer *peer);
 
-/* The user at the other end. -ENOENT when the kernel does not know (it is remote, or was gone already), and then it is nobody we know. */
+/* The user at the other end. -ENOENT if the kernel does not know the user: the peer is remote or was gone already. */
 int peer_uid(const struct peer *peer, uid_t *ret);
 
-/* Whether the process at the other end is one of that user's own: in the user and pid namespaces of this process, and none of our programs that
- * work for sandboxes. ERR_UNAUTHENTICATED with the reason, or ERR_UNAVAILABLE when there were not the means to look. Any thread. */
+/* Returns 0 if the process at the other end is the user's own: it is in the user and pid namespaces of this process and is not one of our programs
+ * that work for sandboxes. ERR_UNAUTHENTICATED with the reason, or ERR_UNAVAILABLE if descriptors or memory ran out. Any thread may call it. */
 int peer_check_process(const struct peer *peer, struct err *err);
 
-/* Of the user we run as, on this host. Others may have a part of our connections only: whoever takes all that strangers may have does not
- * keep our own user out. */
+/* Whether the peer is local and runs as our own user. Other peers may use only a part of our connections, so they cannot lock our own user out. */
 bool peer_is_our_user(const struct peer *peer);
 #define PEER_OTHER_USERS_MAX(connections_max) ((connections_max) - (connections_max) / 4)

@@ -1,9 +1,8 @@
 /*
- * The threads that handlers run in: as many as there are calls at work, up to a bound; one that finds nothing to do for a while ends.
+ * The threads that run handlers: one for each running call, up to a limit. A thread that stays idle for a while ends.
  *
- * Handlers block, so a call at work holds a thread. Beyond the bound calls wait in line, and beyond the line's bound
- * pool_submit() refuses, which the carrier answers with RESOURCE_EXHAUSTED. Some threads are kept from those that may last, so that others
- * need not wait for what does not depend on the server.
+ * Handlers block, so a running call occupies a thread. Calls beyond the limit wait in a queue; when the queue is full, pool_submit() fails and
+ * the carrier answers RESOURCE_EXHAUSTED. Long calls never get all threads, so brief calls need not wait for clients.
  */
 #pragma once
 
@@ -16,10 +15,10 @@ struct pool;
 
 typedef void (*pool_fn)(void *arg);
 
-/* Signals must be blocked already. `threads_max` 0, `queue_max` 0: defaults (256, 1024). There is a queue for each kind. */
+/* Signals must be blocked already. 0 means the default: 256 threads, 1024 waiting calls of each kind. */
 int pool_new(size_t threads_max, size_t queue_max, struct pool **ret, struct err *err);
 
-/* Waits for what is at work; what still waits in a queue is run too. Nothing may be submitted meanwhile. */
+/* Runs what still waits in a queue and returns when all calls have ended. Nobody may submit meanwhile. */
 void pool_free(struct pool *pool);
 DEFINE_AUTOPTR(pool, pool_free);
 
@@ -28,7 +27,7 @@ enum pool_kind {
     POOL_LASTING, /* at most seven of eight threads */
 };
 
-/* -EAGAIN when the queue is full or no thread can be made and none is there. */
+/* -EAGAIN if the queue is full, or if there is no thread and none can be created. */
 int pool_submit(struct pool *pool, enum pool_kind kind, pool_fn fn, void *arg);
 
 struct pool_stats {

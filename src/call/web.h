@@ -1,10 +1,10 @@
 /*
- * A request over HTTP that is no method of the protobuf API: JSON as its handler reads it, content, events. The table of routes is made by
- * who serves; whoever speaks HTTP carries it.
+ * An HTTP request outside the protobuf API: free-form JSON, file content, events. The server fills the table of routes, and the HTTP server
+ * carries the requests.
  *
- * A handler runs in one thread of the pool and may block. It sees a `struct web` and fills in its response, errors too: what it
- * returns with is sent. An answer that comes in pieces is begun with web_begin(), after which status and headers are out of its hands, and
- * goes on with web_write() or web_event(). Who asks, their headers and whether they still wait are in `call`, as for a method.
+ * A handler runs in a thread of the pool and may block. It fills in the response of its `struct web`, also for errors, and the carrier sends the
+ * response when the handler returns. To answer in pieces, the handler calls web_begin(), which sends status and headers, and then web_write()
+ * or web_event(). `call` has the caller, the headers and the cancellation, as for a method.
  */
 #pragma once
 
@@ -23,31 +23,31 @@ typedef void (*web_fn)(struct web *web, void *cookie);
 
 enum web_answer {
     WEB_ANSWER_WHOLE,  /* the response's body */
-    WEB_ANSWER_BYTES,  /* pieces; or whole, if it is never begun */
-    WEB_ANSWER_EVENTS, /* server-sent events likewise; comments keep the connection alive between them */
+    WEB_ANSWER_BYTES,  /* pieces; or the whole body if the handler never calls web_begin() */
+    WEB_ANSWER_EVENTS, /* server-sent events likewise; the carrier sends comments in between to keep the connection alive */
 };
 
-/* "{name}" in `path` takes one component of it, "{name=**}" the rest. */
+/* In `path`, "{name}" matches one component and "{name=**}" the rest. */
 struct web_route {
     const char *verb; /* a GET serves HEAD too */
     const char *path;
     web_fn run;
     enum web_answer answer;
-    bool has_body;         /* may have one: it is there whole when the handler is called */
+    bool has_body;         /* the request may have a body, which is complete when the handler is called */
     size_t body_max;       /* bytes; 0: 4 MiB */
     const char *summary;   /* one line, for the OpenAPI page */
-    const char *operation; /* its name there; NULL: made of verb and path */
-    const void *detail;    /* the table maker's own */
+    const char *operation; /* its operationId there; NULL: derived from verb and path */
+    const void *detail;    /* for the module that filled the table */
 };
 
-/* Borrowed; lives longer than who uses it. */
+/* Borrowed; outlives its users. */
 struct web_table {
     const struct web_route *routes;
     size_t count;
     void *cookie; /* for the handlers */
 };
 
-/* Whether the path, raw, is one of those whose errors look as web_add_error() writes them, also when nothing is there. */
+/* Whether errors for this raw path have the form of web_add_error(), also if no route matches. */
 bool web_is_path(const char *path, size_t len);
 
 #define WEB_HEADERS_MAX 20
@@ -61,27 +61,27 @@ struct web_header {
 };
 
 struct web_response {
-    int status;               /* 200 unless told */
-    const char *content_type; /* a literal; application/json unless told */
-    struct buf body;          /* owned: an answer that is whole */
-    int64_t size_bytes;       /* of pieces, if it is known; -1: it is not */
+    int status;               /* 200 by default */
+    const char *content_type; /* a literal; application/json by default */
+    struct buf body;          /* owned: the whole answer */
+    int64_t size_bytes;       /* the total size of an answer in pieces; -1: unknown */
     struct web_header headers[WEB_HEADERS_MAX];
     size_t header_count;
 };
 
-/* What a connection has become. */
+/* The connection after an upgrade. */
 struct web_socket {
-    int fd;                         /* borrowed until it is hung up */
+    int fd;                         /* borrowed until hang_up() */
     struct gnutls_session_int *tls; /* likewise; NULL: none */
-    struct buf early;               /* owned: what came behind the request */
+    struct buf early;               /* owned: bytes that arrived behind the request */
 };
 
 struct web_ops {
-    /* Sends status and headers as they are in the response now. -ECANCELED. */
+    /* Sends the status and headers of the response. -ECANCELED. */
     int (*begin)(struct web *web);
-    /* Waits while the client does not read. -ECANCELED when nobody does any more. */
+    /* Blocks while the client does not read. -ECANCELED if the client is gone. */
     int (*write)(struct web *web, const void *bytes, size_t len);
-    /* See web_drain(); NULL: what was written has arrived. */
+    /* See web_drain(); NULL: writing is synchronous. */
     int (*drain)(struct web *web);
     /* See web_upgrade(). */
     int (*upgrade)(struct web *web, struct web_socket *ret, struct err *err);
@@ -90,7 +90,7 @@ struct web_ops {
 
 struct web {
     const struct web_ops *ops;
-    struct call *call; /* borrowed, as is all of the request */
+    struct call *call; /* borrowed, like the whole request */
     const struct web_route *route;
     const struct web_pair *captures; /* of the path, decoded */
     size_t capture_count;
@@ -99,39 +99,39 @@ struct web {
     const char *body; /* not NULL */
     size_t body_len;
     bool has_begun;
-    bool is_broken; /* to be set when pieces end too early: the client must not take them for all */
+    bool is_broken; /* set by the handler if it stops before the end: the client must notice that the answer is incomplete */
     struct web_response response;
 };
 
-/* Never NULL for a name that the route's path has. */
+/* Never NULL for a name in the route's path. */
 const char *web_capture(const struct web *web, const char *name);
-/* The first of that name; NULL: none. */
+/* The first value of that name; NULL: none. */
 const char *web_query(const struct web *web, const char *name);
-/* Lower-case name; NULL: not sent. */
+/* `name` is lower-case. NULL: the client did not send it. */
 const char *web_header(const struct web *web, const char *name);
 
-/* Copied; one too many is dropped. */
+/* Copies both. Drops headers beyond WEB_HEADERS_MAX. */
 void web_add_header(struct web *web, const char *name, const char *value);
 void web_response_add_header(struct web_response *response, const char *name, const char *value);
 
-/* The whole answer; takes the value. NULL is a mistake of the caller's, and told as 500. */
+/* Sets the whole answer and takes the value. NULL is a bug of the caller and becomes a 500. */
 void web_answer_json(struct web *web, int status, json_t *value);
 
-/* For answers with long lists, of which the whole would take many times its text in memory. Adds and takes the value; false: it cannot be
- * written, nothing was added. */
+/* Appends the value as text and takes it, for long lists whose JSON tree would take many times the memory of its text. False: the value cannot be
+ * written, and nothing was added. */
 bool web_add_json(struct buf *out, json_t *value);
-/* The whole answer; `text` is emptied. */
+/* Sets the whole answer and empties `text`. */
 void web_answer_json_text(struct web *web, int status, struct buf *text);
 
 int web_begin(struct web *web);
 int web_write(struct web *web, const void *bytes, size_t len);
-/* Waits until all that was written has left this process. 0: it has, and it was wanted (unlike that of a HEAD); -ECANCELED. */
+/* Waits until everything that was written has left this process. 0: it has; -ECANCELED, also for a HEAD request, whose body nobody wants. */
 int web_drain(struct web *web);
-/* One event, begun if it is the first. Lines of `text` become lines of data, whatever ends them. `event`, `id` may be NULL. */
+/* Sends one event; the first one calls web_begin(). Each line of `text` becomes a line of data. `event` and `id` may be NULL. */
 int web_event(struct web *web, const char *event, const char *id, const char *text, size_t len);
 
-/* The connection becomes a WebSocket; there is no other answer then. To be given back with web_hang_up(), whatever happens. -EPROTONOSUPPORT
- * when none was asked for, -ECANCELED. `options` may be NULL. */
+/* Upgrades the connection to a WebSocket, which takes the place of an answer. Always call web_hang_up() afterwards. -EPROTONOSUPPORT if the
+ * client did not ask for one, -ECANCELED. `options` may be NULL. */
 int web_upgrade(struct web *web, const struct websocket_options *options, websocket_fn fn, void *cookie, struct websocket **ret,
                 struct err *err);
 void web_hang_up(struct web *web, struct websocket *socket);
