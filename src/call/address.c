@@ -45,7 +45,7 @@ void address_format(const struct sockaddr_storage *address, socklen_t len, char 
         inet_ntop(AF_INET6, &in6->sin6_addr, host, sizeof(host));
         snprintf(out, ADDRESS_TEXT_MAX, "[%s]:%u", host, ntohs(in6->sin6_port));
     } else if (plain.ss_family == AF_UNIX) {
-        /* The path need not end in a NUL, and is not there at all for a socket without a name. */
+        /* The path may lack a NUL at its end, and an unnamed socket has no path. */
         const struct sockaddr_un *un = (const struct sockaddr_un *) address;
         size_t room = len > offsetof(struct sockaddr_un, sun_path) ? len - offsetof(struct sockaddr_un, sun_path) : 0;
         snprintf(out, ADDRESS_TEXT_MAX, "unix:%.*s", (int) strnlen(un->sun_path, room), un->sun_path);

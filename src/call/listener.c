@@ -25,21 +25,21 @@
 #define UNIX_MODE 0600
 #define HOST_MAX 64
 
-/* Through the descriptor of the directory: a path may be longer than a socket's address. */
+/* Connects through the directory's descriptor, because a path may be longer than a socket address. */
 static void address_in(int dir_fd, const char *name, struct sockaddr_un *ret)
 {
     *ret = (struct sockaddr_un){ .sun_family = AF_UNIX };
     snprintf(ret->sun_path, sizeof(ret->sun_path), "/proc/self/fd/%d/%s", dir_fd, name);
 }
 
-/* 0: nothing there, or a socket nobody listens on. */
+/* 0: the name is free, or a socket that nobody listens on. */
 static int check_nobody_listens(int dir_fd, const char *name)
 {
     struct sockaddr_un address;
     struct stat st;
     autofd int place = -1, fd = -1;
 
-    /* What was looked at is what is connected to: a link would lead us elsewhere. */
+    /* Connect to the very file that was checked: a symbolic link would lead elsewhere. */
     place = openat(dir_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
     if (place < 0)
         return errno == ENOENT ? 0 : -errno;
@@ -54,11 +54,11 @@ static int check_nobody_listens(int dir_fd, const char *name)
     snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d", place);
     if (connect(fd, (struct sockaddr *) &address, sizeof(address)) == 0)
         return -EADDRINUSE;
-    /* EAGAIN: its queue is full, so somebody is there. EPROTOTYPE: a socket of another kind, which is not ours to replace. */
+    /* EAGAIN: the queue is full, so somebody listens. EPROTOTYPE: a socket of another type, which is not ours to replace. */
     return errno == ECONNREFUSED ? 0 : -EADDRINUSE;
 }
 
-/* The name appears with the socket listening and its mode right, so whoever finds it can connect and nobody else ever could. */
+/* The name appears when the socket already listens with its final mode: clients that find it can connect, and nobody else ever could. */
 static int bind_unix(struct listener *listener, int dir_fd, const char *name, mode_t mode)
 {
     autofd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -71,7 +71,7 @@ static int bind_unix(struct listener *listener, int dir_fd, const char *name, mo
         return -errno;
     id_new(FILE_TEMP_PREFIX, temp);
     address_in(dir_fd, temp, &address);
-    /* The mode a socket has before bind(2) is what its file is made with: there is no moment at which it is open to others. */
+    /* bind(2) creates the file with the socket's mode, so it is never open to others. */
     if (fchmod(fd, mode & UNIX_MODE) < 0 || bind(fd, (struct sockaddr *) &address, sizeof(address)) < 0)
         return -errno;
     if (fchmodat(dir_fd, temp, mode, 0) < 0 || listen(fd, SOMAXCONN) < 0 ||
@@ -87,7 +87,7 @@ static int bind_unix(struct listener *listener, int dir_fd, const char *name, mo
     return 0;
 }
 
-/* "/run/x.sock" as the directory and the name in it. */
+/* Splits "/run/x.sock" into the directory and the name in it. */
 static int open_parent(const char *path, const char **ret_name)
 {
     const char *slash = strrchr(path, '/');
@@ -126,7 +126,7 @@ static int open_unix(struct listener *listener, const char *path, mode_t mode, s
     return 0;
 }
 
-/* "host:port" and "[host]:port"; an empty host is every address. */
+/* "host:port" and "[host]:port"; an empty host means every address. */
 static int split_address(const char *address, char host[HOST_MAX], const char **ret_port)
 {
     const char *colon = strrchr(address, ':');
@@ -164,7 +164,7 @@ static int bind_tcp(struct listener *listener, const char *host, const char *por
         return -EINVAL;
     autofd int fd = socket(info->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     int r = fd < 0 ? -errno : 0;
-    /* REUSEADDR: connections of the server before us, waiting to be forgotten, must not keep us from their port. It does not let two
+    /* REUSEADDR: connections of an earlier server in TIME_WAIT must not keep us from the port. It does not let two
      * listen at once. */
     if (r == 0 && (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) < 0 ||
                    (info->ai_family == AF_INET6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof(no)) < 0) ||
@@ -176,7 +176,7 @@ static int bind_tcp(struct listener *listener, const char *host, const char *por
     return r;
 }
 
-/* What it listens on, told by the kernel, which chose the port when 0 was asked for. */
+/* Asks the kernel for the address, because the kernel chose the port if 0 was requested. */
 static int listener_describe(struct listener *listener)
 {
     struct sockaddr_storage address = { 0 };
@@ -265,7 +265,7 @@ static void remove_file(const struct listener *listener)
     struct stat st;
     autofd int dir_fd = open_parent(listener->unlink_path, &name);
 
-    /* Somebody else may have put theirs in its place, and listens on it. */
+    /* Another server may have replaced the file and listen on it. */
     if (dir_fd >= 0 && fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_dev == listener->unlink_dev &&
         st.st_ino == listener->unlink_ino)
         unlinkat(dir_fd, name, 0);

@@ -9,17 +9,17 @@
 #include "base/buf.h"
 #include "base/utf8.h"
 
-/* What unpacking may hold at one time: this and a multiple of the bytes. An empty element of a list is 2 bytes on the wire and some 80
- * in memory, so the first alone would refuse lists of short things that people do send. */
+/* The memory budget of unpacking: this plus a multiple of the bytes. An empty element of a list is 2 bytes on the wire and some 80
+ * in memory, so the constant alone would refuse lists of short elements that clients do send. */
 #define BUDGET_BASE (1u << 20)
 #define BUDGET_FACTOR 8
 
 enum { WIRE_VARINT = 0, WIRE_FIXED64 = 1, WIRE_BYTES = 2, WIRE_FIXED32 = 5 };
 
-/* Where we are: messages within messages. */
+/* The current position: a stack of nested messages. */
 struct message_path {
     const struct message_path *above;
-    const char *field; /* the one that holds this message; NULL at the top */
+    const char *field; /* the field that holds this message; NULL at the top */
     unsigned depth;
 };
 
@@ -132,7 +132,7 @@ static int check_message(const ProtobufCMessageDescriptor *descriptor, struct by
             break;
         }
         default:
-            return message_malformed(err); /* groups, which proto3 does not have */
+            return message_malformed(err); /* groups do not exist in proto3 */
         }
     }
     return 0;
@@ -146,7 +146,7 @@ int message_check(const ProtobufCMessageDescriptor *descriptor, const void *byte
     return len == 0 ? 0 : check_message(descriptor, in, &top, err);
 }
 
-/* How many messages a field holds, and where. */
+/* Finds the messages that a field holds. */
 static size_t list_messages(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field,
                             ProtobufCMessage *const **ret)
 {

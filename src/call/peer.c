@@ -27,15 +27,15 @@
 #define SO_PEERPIDFD 77 /* since Linux 6.5 */
 #endif
 
-/* What is kept of a connection until its process is asked for, and what was found then. */
+/* What peer_check_process() needs of a connection, and its result. */
 struct peer_process {
-    uint32_t cookie[2]; /* of the client's TCP socket: no other one ever has it */
-    int proc_fd;        /* owned: /proc/PID of the process that connected a unix socket; -1: none, or no more */
-    bool is_vouched;    /* the kernel says that it is that process, not only one with its number */
-    uint64_t inode;     /* of the client's unix socket; 0: not known */
+    uint32_t cookie[2]; /* of the client's TCP socket; the kernel never reuses it */
+    int proc_fd;        /* owned: /proc/PID of the process that connected a unix socket; -1: none, or closed */
+    bool is_vouched;    /* a pidfd proved that it is that process and not another one with the same number */
+    uint64_t inode;     /* of the client's unix socket; 0: unknown */
     pthread_mutex_t lock;
     bool is_known;
-    const char *why_not; /* a literal; NULL: it is one of the user's own */
+    const char *why_not; /* a literal; NULL: the process is the user's own */
 };
 
 /* The client's end of a TCP connection. */
@@ -78,7 +78,7 @@ static bool is_end(const struct inet_diag_msg *diag, const __be32 words[4], __be
     } else {
         return false;
     }
-    /* A client may reach an IPv4 address by an IPv6 socket. */
+    /* A client may reach an IPv4 address with an IPv6 socket. */
     address_unmap(&found);
     if (found.ss_family != wanted->ss_family)
         return false;
@@ -91,8 +91,8 @@ static bool is_end(const struct inet_diag_msg *diag, const __be32 words[4], __be
 }
 
 /*
- * The kernel answers with the best match, which is a listening socket when there is no connection, and for one that nobody holds any more
- * (TIME_WAIT, or closed with data still on its way) it says user 0. Only the one connection, held by a process, tells us anything.
+ * The kernel returns the best match: without a connection that is a listening socket, and for a connection that no process holds any more
+ * (TIME_WAIT, or closed with data still in flight) it reports user 0. Only an open connection with exactly these addresses counts.
  */
 static bool is_connection_of(const struct inet_diag_msg *diag, const struct peer *peer)
 {
@@ -102,7 +102,7 @@ static bool is_connection_of(const struct inet_diag_msg *diag, const struct peer
            is_end(diag, diag->id.idiag_dst, diag->id.idiag_dport, &peer->local);
 }
 
-/* One question to sock_diag, which answers within sendto(). -ENOENT when the answer is not of the kind that was asked for. */
+/* Sends one query to sock_diag, which answers within sendto(). -ENOENT if the answer is of another kind. */
 static int query_diag(const void *request, size_t request_len, void *answer, size_t answer_max, size_t part_len)
 {
     const struct sockaddr_nl kernel = { .nl_family = AF_NETLINK };
@@ -122,7 +122,7 @@ static int query_diag(const void *request, size_t request_len, void *answer, siz
     return 0;
 }
 
-/* An attribute behind the fixed part of the answer, of exactly `len` bytes. */
+/* Reads an attribute of exactly `len` bytes behind the fixed part of the answer. */
 static bool take_attribute(const struct nlmsghdr *header, size_t part_len, unsigned type, void *ret, size_t len)
 {
     size_t left = header->nlmsg_len - NLMSG_LENGTH(NLMSG_ALIGN(part_len));
@@ -144,7 +144,7 @@ union diag_answer {
     char bytes[4096];
 };
 
-/* `cookie` NULL: whichever socket has these addresses. */
+/* `cookie` NULL: any socket with these addresses. */
 static int query_owner(const struct peer *peer, const uint32_t cookie[2], struct client_socket *ret)
 {
     struct diag_request request = {
@@ -156,7 +156,7 @@ static int query_owner(const struct peer *peer, const uint32_t cookie[2], struct
     };
     union diag_answer answer;
 
-    /* The client's socket, not ours: what is remote to us is local to it. */
+    /* We ask for the client's socket: our remote address is its local one. */
     put_end(&peer->remote, request.diag.id.idiag_src, &request.diag.id.idiag_sport);
     put_end(&peer->local, request.diag.id.idiag_dst, &request.diag.id.idiag_dport);
     int r = query_diag(&request, sizeof(request), &answer, sizeof(answer), sizeof(struct inet_diag_msg));
@@ -171,7 +171,7 @@ static int query_owner(const struct peer *peer, const uint32_t cookie[2], struct
     return 0;
 }
 
-/* The number of the other end's inode; 0 when the kernel does not tell. */
+/* Returns the inode of the other end; 0 if the kernel does not report it. */
 static uint64_t query_unix_peer(int fd)
 {
     struct {
@@ -197,8 +197,8 @@ static uint64_t query_unix_peer(int fd)
     return inode;
 }
 
-/* While our end is connected no other connection can have its two addresses, so the one that was found is the one at its other end. A
- * client that reset its own and let another user's take its port fails here. */
+/* While our end is connected, no other connection can have the same two addresses, so the socket that was found is our peer's. This fails for
+ * a client that reset its connection and let another user take over its port. */
 static bool is_connected(int fd)
 {
     struct tcp_info info = { 0 };
@@ -226,7 +226,7 @@ static void peer_process_free(struct peer_process *process)
     free(process);
 }
 
-/* The number of the process behind a pidfd; 0 when it is gone, or none that we can see. */
+/* Returns the pid behind a pidfd; 0 if the process is gone or not visible to us. */
 static pid_t pid_of_pidfd(int pidfd)
 {
     char path[64], text[1024];
@@ -240,8 +240,8 @@ static pid_t pid_of_pidfd(int pidfd)
     return at && sscanf(at, "Pid: %d", &pid) == 1 && pid > 0 ? pid : 0;
 }
 
-/* Opens /proc/PID of the process that connected. A kernel that gives no pidfd of it leaves the number, which may be another's by now: then the
- * process must be seen to hold the socket. */
+/* Opens /proc/PID of the process that connected. A kernel without SO_PEERPIDFD only gives the pid, which another process may have by now: then
+ * the check requires that the process holds the socket. */
 static int open_unix_process(struct peer_process *process, int fd, pid_t pid)
 {
     autofd int pidfd = -1;
@@ -252,7 +252,7 @@ static int open_unix_process(struct peer_process *process, int fd, pid_t pid)
         pidfd = -1;
         if (err_errno_is_exhaustion(-errno))
             return -errno;
-        /* Another errno than this one is of a process that is gone. */
+        /* Any other errno means that the process is gone. */
         if (errno != ENOPROTOOPT)
             return 0;
     }
@@ -264,7 +264,7 @@ static int open_unix_process(struct peer_process *process, int fd, pid_t pid)
     process->proc_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (process->proc_fd < 0)
         return err_errno_is_exhaustion(-errno) ? -errno : 0;
-    /* As long as the process is there, nobody else has its number. */
+    /* While the process exists, no other process has its pid. */
     process->is_vouched = pidfd >= 0 && pid_of_pidfd(pidfd) == pid;
     process->inode = query_unix_peer(fd);
     return 0;
@@ -291,7 +291,7 @@ static int init_loopback(struct peer *peer, int fd)
     int r = query_owner(peer, NULL, &client);
 
     peer->kind = PEER_LOOPBACK;
-    /* For want of descriptors or memory it is not known now; as nobody's, the connection would be refused for good. */
+    /* Without descriptors or memory the user is unknown only for now. Treating the peer as unknown would refuse the connection for good. */
     if (err_errno_is_exhaustion(r))
         return r;
     peer->has_uid = r == 0 && is_connected(fd);
@@ -347,7 +347,7 @@ int peer_uid(const struct peer *peer, uid_t *ret)
 
 static const char why_gone[] = "the process that made the connection is gone";
 
-/* The process that connected is the one that the kernel names; it must still be there and hold the socket, or it has handed it on. */
+/* The kernel names the process that connected. It must still exist and hold the socket; otherwise it has passed the socket on. */
 static int find_unix_process(const struct peer *peer, const char **ret_why)
 {
     const struct peer_process *process = peer->process;
@@ -359,8 +359,8 @@ static int find_unix_process(const struct peer *peer, const char **ret_why)
     return socket_holder_check(process->proc_fd, peer->uid, process->inode ? &held : NULL, ret_why);
 }
 
-/* Asked by its cookie, the socket is the one that was there when the connection was accepted. It is asked for again afterwards, because one
- * that was closed while we looked may have been anybody's. */
+/* The cookie identifies the socket that existed when the connection was accepted. We query it again after the search, because the findings
+ * say nothing if the socket was closed meanwhile. */
 static int find_loopback_process(const struct peer *peer, const char **ret_why)
 {
     struct client_socket before, after;

@@ -29,8 +29,8 @@ struct pool_queue {
 
 struct pool {
     pthread_mutex_t lock;
-    pthread_cond_t work;  /* something waits in a queue, or the end has come */
-    pthread_cond_t ended; /* a thread is gone */
+    pthread_cond_t work;  /* a call waits in a queue, or the pool is being freed */
+    pthread_cond_t ended; /* a thread has ended */
     pthread_attr_t attr;
     struct pool_queue queues[2]; /* by kind */
     size_t threads_max, queue_max, lasting_max;
@@ -83,7 +83,7 @@ void pool_free(struct pool *pool)
     free(pool);
 }
 
-/* With the lock held. The line whose first has waited longest, of those that may go on; NULL: none. */
+/* With the lock held. Returns the runnable queue whose first call has waited longest; NULL: none. */
 static struct pool_queue *next_queue(struct pool *pool)
 {
     struct pool_queue *brief = &pool->queues[POOL_BRIEF], *lasting = &pool->queues[POOL_LASTING];
@@ -93,7 +93,7 @@ static struct pool_queue *next_queue(struct pool *pool)
     return brief->first && brief->first->number < lasting->first->number ? brief : lasting;
 }
 
-/* With the lock held. NULL after nothing came for a while, or at the end. */
+/* With the lock held. NULL if nothing came for a while, or if the pool is being freed. */
 static struct pool_job *next_job(struct pool *pool)
 {
     struct timespec until;
@@ -102,7 +102,7 @@ static struct pool_job *next_job(struct pool *pool)
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += IDLE_SECONDS;
     while (!(queue = next_queue(pool))) {
-        /* Those that may last and cannot go on yet are taken by whoever ends one. */
+        /* A lasting call that may not run yet is taken by the thread that ends one. */
         if (pool->is_ending)
             return NULL;
         pool->idle++;
@@ -134,7 +134,7 @@ static void *run_jobs(void *arg)
         free(job);
     }
     pool->threads--;
-    /* Signalled with the lock held: whoever waits for the last thread frees the pool as soon as it gets the lock. */
+    /* Signal with the lock held: pool_free(), which waits for the last thread, frees the pool as soon as it gets the lock. */
     pthread_cond_signal(&pool->ended);
     pthread_mutex_unlock(&pool->lock);
     return NULL;
@@ -156,7 +156,7 @@ int pool_submit(struct pool *pool, enum pool_kind kind, pool_fn fn, void *arg)
     if (queue->waiting >= pool->queue_max) {
         r = -EAGAIN;
     } else if (pool->idle <= count_waiting(pool) && pool->threads < pool->threads_max) {
-        /* Those that are idle are spoken for by what waits in a queue already. */
+        /* Calls that wait in a queue already claim the idle threads. */
         pthread_t thread;
         if (pthread_create(&thread, &pool->attr, run_jobs, pool) == 0)
             pool->threads++;

@@ -19,10 +19,10 @@
 
 #define STATUS_MAX (1 << 20) /* it lists all groups of the process */
 #define MOUNTS_MAX (1 << 20)
-#define FD_TABLE_MAX 65536  /* of a process whose descriptors are tried one by one */
-#define UNREADABLE_TRIES 25 /* half a second in all, for a sandbox that is starting */
+#define FD_TABLE_MAX 65536  /* of a process whose descriptors we try one by one */
+#define UNREADABLE_TRIES 25 /* half a second in total, for a sandbox that is starting */
 #define UNREADABLE_WAIT_NS 20000000
-#define FIRST_NESTED_UID 65534 /* from here on uids are the kernel's for "none", and those that user namespaces are given */
+#define FIRST_NESTED_UID 65534 /* the kernel's uid for "none"; above it are those that user namespaces get */
 
 static const char why_not_found[] = "the process that made the connection cannot be found";
 static const char why_namespace[] =
@@ -32,16 +32,16 @@ static const char why_program[] = "it comes from a program that works for sandbo
 static const char why_cgroup[] = "it was made in another cgroup than that of the process that holds it, or in a sandbox's";
 static const char why_user[] = "the process that holds the connection is another user's";
 
-/* What /proc/PID/status tells without leave to look into the process. */
+/* What /proc/PID/status shows without permission to inspect the process. */
 struct process_status {
     uid_t uids[4]; /* real, effective, saved, of files */
-    int fd_table;  /* its descriptors are below this */
-    int levels;    /* of pid namespaces, counted from the one whose /proc this is */
+    int fd_table;  /* its descriptor numbers are below this */
+    int levels;    /* of pid namespaces, counted from the one that this /proc belongs to */
 };
 
-/* What holds for this process, and must for a holder. */
+/* The namespaces of this process, which a holder must share. */
 struct own_namespaces {
-    char user[32], pid[32]; /* "user:[4026531837]": a number that no other has */
+    char user[32], pid[32]; /* "user:[4026531837]", unique for each namespace */
     int levels;
 };
 
@@ -60,7 +60,7 @@ static int read_text(int dir_fd, const char *name, size_t max, struct buf *out)
     return r;
 }
 
-/* Behind "\nName:" */
+/* Returns the text behind "\nName:". */
 static const char *find_field(const char *text, const char *name)
 {
     const char *at = strstr(text, name);
@@ -123,7 +123,7 @@ static int read_own(struct own_namespaces *ret)
     return r;
 }
 
-/* 1: in all of our namespaces. */
+/* 1: the process is in all of our namespaces. */
 static int is_in_own(int proc_fd, const struct own_namespaces *own)
 {
     struct own_namespaces its;
@@ -134,7 +134,8 @@ static int is_in_own(int proc_fd, const struct own_namespaces *own)
     return strcmp(its.user, own->user) == 0 && strcmp(its.pid, own->pid) == 0;
 }
 
-/* Those that stand between a sandbox and the host. By name, because one may run whose file has been replaced since. 1: it is one of them. */
+/* Whether it is one of our programs that work between a sandbox and the host. Compares names, because the file of a running program may have
+ * been replaced. 1: it is. */
 static int is_for_sandboxes(int proc_fd)
 {
     static const char *const names[] = { "agentfense-supervisor", "agentfense-container", "agentfense-egress",
@@ -151,7 +152,7 @@ static int is_for_sandboxes(int proc_fd)
     return 0;
 }
 
-/* 1: one of its descriptors is the socket. */
+/* 1: the process has a descriptor of the socket. */
 static int has_socket(int proc_fd, uint64_t inode)
 {
     char wanted[48], link[48];
@@ -173,15 +174,15 @@ static int has_socket(int proc_fd, uint64_t inode)
 }
 
 /*
- * The same of a process whose memory others must not see, as init in each sandbox and every agent that wishes to be one: /proc shows its
- * descriptors to root alone. Whoever owns its user namespace may fetch them all the same. -EACCES when that is not us, or there are too many.
+ * The same for a non-dumpable process, such as init in each sandbox and any agent that makes itself one: /proc shows its descriptors to root
+ * alone. The owner of its user namespace may still fetch them. -EACCES if that is not us, or if there are too many.
  */
 static int has_socket_to_fetch(int proc_fd, pid_t pid, uint64_t inode, struct process_status *ret_status)
 {
     autofd int pidfd = (int) syscall(SYS_pidfd_open, pid, 0);
     int saved = errno, r = read_status(proc_fd, ret_status);
 
-    /* It was there after the other one was opened by its number, so it is the same. */
+    /* The process still existed after the pidfd was opened by its number, so it is the same process. */
     if (r < 0)
         return r;
     if (pidfd < 0 || ret_status->fd_table > FD_TABLE_MAX)
@@ -200,7 +201,7 @@ static int has_socket_to_fetch(int proc_fd, pid_t pid, uint64_t inode, struct pr
 
 /* ---- cgroups ---- */
 
-/* Where the hierarchy of version 2 is mounted, from lines "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw". NULL: nowhere. */
+/* Returns the mount point of cgroup v2, from lines like "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw". NULL: not mounted. */
 static char *dup_cgroup_root(void)
 {
     autodone(buf) struct buf text = BUF_EMPTY;
@@ -218,7 +219,7 @@ static char *dup_cgroup_root(void)
     return NULL;
 }
 
-/* The id of a cgroup is the number of its directory. False only when it is known not to be the one. */
+/* The id of a cgroup is its directory's inode. False only if the process is known to be in another cgroup. */
 static bool is_in_cgroup(int proc_fd, uint64_t cgroup_id)
 {
     autodone(buf) struct buf text = BUF_EMPTY;
@@ -234,7 +235,7 @@ static bool is_in_cgroup(int proc_fd, uint64_t cgroup_id)
     autofree char *full = xprintf("%s%s", root, own);
     if (strstr(own, "/agentfense/"))
         return false;
-    /* "/../x" is outside of the cgroup namespace that we see. */
+    /* "/../x" is outside of our cgroup namespace. */
     if (strstr(own, "/.."))
         return true;
     return stat(full, &st) < 0 || st.st_ino == cgroup_id;
@@ -242,10 +243,10 @@ static bool is_in_cgroup(int proc_fd, uint64_t cgroup_id)
 
 /* ---- one process ---- */
 
-/* What was found out about one process. */
+/* The verdict about one process. */
 enum holder_kind { NOT_A_HOLDER, OWN_HOLDER, FOREIGN_HOLDER };
 
-/* Of a process of the user's that has been seen to hold the socket, or vouched for itself. */
+/* Classifies a process of the user that holds the socket or connected it. */
 static int check_process(int proc_fd, uid_t uid, const struct own_namespaces *own, uint64_t cgroup_id, const char **ret_why)
 {
     struct process_status status;
@@ -283,8 +284,8 @@ int socket_holder_check(int proc_fd, uid_t uid, const struct held_socket *held, 
 
 /* ---- all processes ---- */
 
-/* Whether one whose directory in /proc has this owner may have the uid. That of a process whose memory others must not see has another owner:
- * root, of the host or of the user namespace it was started in. */
+/* Whether a process whose directory in /proc has this owner may have the uid. The directory of a non-dumpable process belongs to root of the
+ * host or of the user namespace in which the process was started. */
 static bool may_have_uid(uid_t owner, uid_t uid)
 {
     return owner == uid || owner == 0 || (geteuid() != 0 && owner >= FIRST_NESTED_UID);
@@ -309,7 +310,7 @@ static int has_socket_with_retry(int proc_fd, pid_t pid, uint64_t inode, int own
     return r;
 }
 
-/* `has_own`: another of the user's own is known to hold it, so it does not matter whether this one does, if it is the user's own too. */
+/* `has_own`: another process of the user's own holds the socket, so this one need not be searched if it is the user's own too. */
 static int classify_process(int proc_fd, pid_t pid, uid_t owner, const struct held_socket *held,
                             const struct own_namespaces *own, bool has_own, enum holder_kind *ret, const char **ret_why)
 {
@@ -337,7 +338,7 @@ static int classify_process(int proc_fd, pid_t pid, uid_t owner, const struct he
     return r == -EACCES ? 0 : r;
 }
 
-/* The numbers of all processes, to be freed. */
+/* Returns the pids of all processes. Free it. */
 static int list_processes(int proc_fd, pid_t **ret, size_t *ret_count)
 {
     autodirectory dir = directory_open(proc_fd);
@@ -357,7 +358,7 @@ static int list_processes(int proc_fd, pid_t **ret, size_t *ret_count)
     return 0;
 }
 
-/* One of the list, unless it cannot have the uid: then -EACCES. */
+/* Opens /proc/PID. -EACCES if the process cannot have the uid. */
 static int open_process(int all_fd, pid_t pid, uid_t uid, int *ret_fd, uid_t *ret_owner)
 {
     struct stat st;
@@ -388,7 +389,7 @@ int socket_holder_search(const struct held_socket *held, const char **ret_why)
         r = list_processes(all_fd, &pids, &count);
     if (r < 0)
         return r;
-    /* The newest first: that is mostly who calls, and then the descriptors of others in our namespaces need not be looked at. */
+    /* Newest first: that is usually the caller, and then the descriptors of other processes in our namespaces need no search. */
     while (count > 0) {
         autofd int proc_fd = -1;
         enum holder_kind found = NOT_A_HOLDER;
@@ -406,6 +407,6 @@ int socket_holder_search(const struct held_socket *held, const char **ret_why)
         if (found == OWN_HOLDER && found_fd < 0)
             found_fd = steal_fd(&proc_fd);
     }
-    /* It may have handed the socket on to one that had been looked at before. */
+    /* The process may have passed the socket on to one that was checked earlier. */
     return found_fd < 0 ? -EACCES : socket_holder_check(found_fd, held->uid, held, ret_why);
 }

@@ -10,12 +10,12 @@
 
 #include "base/mem.h"
 
-/* What HTTP/2 forbids under TLS 1.2 (RFC 9113, appendix A) is left out: no key exchange without forward secrecy, no CBC. */
+/* Leaves out what HTTP/2 forbids under TLS 1.2 (RFC 9113, appendix A): key exchange without forward secrecy, and CBC. */
 #define PRIORITY                                                                                                               \
     "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2:-RSA:-CIPHER-ALL:"                                                             \
     "+AES-256-GCM:+CHACHA20-POLY1305:+AES-128-GCM:%SERVER_PRECEDENCE"
 
-/* What was loaded at one time; a session holds on to it. */
+/* Certificates that were loaded together; sessions hold references. */
 struct credentials {
     atomic_int refs;
     gnutls_certificate_credentials_t certificate; /* owned */
@@ -26,13 +26,13 @@ struct tls {
     struct tls_files files; /* owned copies */
     gnutls_priority_t priority;
     pthread_mutex_t lock;
-    struct credentials *credentials; /* under the lock; what it points to never changes */
+    struct credentials *credentials; /* guarded by the lock; the object itself never changes */
 };
 
 struct tls_session {
     struct credentials *credentials;
     gnutls_session_t gnutls;
-    bool is_writing; /* a record was made of what the caller gave, and has not left yet */
+    bool is_writing; /* a record with the caller's bytes has been made and not sent completely */
 };
 
 static void credentials_unref(struct credentials *credentials)
@@ -143,7 +143,7 @@ static int offer_protocols(gnutls_session_t gnutls, const char *const *protocols
     return gnutls_alpn_set_protocols(gnutls, names, count, GNUTLS_ALPN_MANDATORY | GNUTLS_ALPN_SERVER_PRECEDENCE);
 }
 
-/* A certificate made for servers does not make its holder a client. */
+/* A server's certificate does not authenticate a client. */
 static void verify_client(gnutls_session_t gnutls)
 {
     static gnutls_typed_vdata_st purpose = { .type = GNUTLS_DT_KEY_PURPOSE_OID,
@@ -165,7 +165,7 @@ int tls_session_new(struct tls *tls, int fd, const char *const *protocols, struc
         return -ENOMEM;
     if (session->credentials->asks_client)
         verify_client(session->gnutls);
-    /* Whoever waits for a handshake has a clock of its own. */
+    /* The caller limits the time of a handshake. */
     gnutls_handshake_set_timeout(session->gnutls, GNUTLS_INDEFINITE_TIMEOUT);
     gnutls_transport_set_int(session->gnutls, fd);
     *ret = steal_ptr(&session);
@@ -195,7 +195,7 @@ static int errno_of(ssize_t code)
     case GNUTLS_E_MEMORY_ERROR:
         return -ENOMEM;
     default:
-        /* A client that asks for a new handshake is among these: HTTP/2 has none. */
+        /* This includes a client that asks to renegotiate, which HTTP/2 forbids. */
         return -EPROTO;
     }
 }
@@ -211,7 +211,7 @@ int tls_session_handshake(struct tls_session *session)
         return 0;
     int r = errno_of(code);
     if (r == -EPROTO)
-        gnutls_alert_send_appropriate(session->gnutls, code); /* so that the client's log says why */
+        gnutls_alert_send_appropriate(session->gnutls, code); /* so that the client can log the reason */
     return r;
 }
 
@@ -265,7 +265,7 @@ char *tls_dup_subject(gnutls_session_t session)
     return subject;
 }
 
-/* It was verified in the handshake, when an authority is set; otherwise none was asked for. */
+/* The handshake verified the certificate if an authority is set; without one the server asks for no certificate. */
 char *tls_session_dup_subject(const struct tls_session *session)
 {
     return session->credentials->asks_client ? tls_dup_subject(session->gnutls) : NULL;

@@ -6,7 +6,7 @@
 
 #include "base/mem.h"
 
-/* Names are an agent's to choose. To whoever looks at an answer in a terminal, one that turns the line around would show another file. */
+/* Agents choose file names. In a terminal, a name with bidi controls would look like another file. */
 #define WEB_JSON (JSON_COMPACT | JSON_ENSURE_ASCII)
 
 bool web_is_path(const char *path, size_t len)
@@ -71,7 +71,7 @@ void web_answer_json(struct web *web, int status, json_t *value)
     web->response.content_type = "application/json";
     buf_clear(&web->response.body);
     if (!web_add_json(&web->response.body, value)) {
-        /* json_pack() gives nothing for a text that is no UTF-8: a mistake of ours, and not worth the whole server. */
+        /* json_pack() returns NULL for text that is not UTF-8. That is a bug of ours, but no reason to abort the server. */
         web->response.status = 500;
         web_add_error(&web->response.body, 500, "the answer cannot be written as JSON", NULL, false, NULL);
         return;
@@ -162,7 +162,7 @@ void web_hang_up(struct web *web, struct websocket *socket)
     web->ops->hang_up(web);
 }
 
-/* What a message quotes may be a stranger's bytes. */
+/* A message may quote untrusted bytes. */
 static json_t *text_of(const char *text)
 {
     autodone(buf) struct buf escaped = BUF_EMPTY;

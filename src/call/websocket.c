@@ -15,7 +15,7 @@
 #include "base/id.h"
 #include "base/mem.h"
 
-#define QUEUED_MESSAGES_MAX 64 /* pongs have no length to speak of, and are counted too */
+#define QUEUED_MESSAGES_MAX 64 /* counts pongs too, which have almost no length */
 #define KEY_BYTES 16
 #define KEY_TEXT_LEN 24
 #define CLOSE_REASON_MAX 120
@@ -25,22 +25,22 @@ struct websocket {
     int fd;                     /* borrowed */
     gnutls_session_t tls;       /* borrowed; NULL: none */
     struct websocket_wire wire; /* recv NULL: none */
-    bool is_dry;                /* nothing is left in what is between the socket and us */
+    bool is_dry;                /* the transport has no buffered bytes left */
     wslay_event_context_ptr wslay;
-    struct buf early; /* what came with the request, from `early_at` on */
+    struct buf early; /* what arrived with the request, from `early_at` on */
     size_t early_at;
     websocket_fn fn;
     void *cookie;
     unsigned ping_ms, silence_ms, write_ms;
     int64_t heard_ns, pinged_ns;
-    int64_t taken_ns; /* when the peer last took something, or there was nothing to take */
+    int64_t taken_ns; /* when the peer last read something, or the queue was empty */
     bool is_paused, is_refused;
-    enum websocket_status close_status; /* to be said when all else is; 0: nothing is to be */
+    enum websocket_status close_status; /* sent when the queue is empty; 0: no close is pending */
     char close_reason[CLOSE_REASON_MAX + 1];
     bool is_over;
-    bool was_silent;                         /* it did not live, or did not read */
-    bool was_malformed;                      /* what came was no frame */
-    char their_reason[CLOSE_REASON_MAX + 4]; /* of the good-bye that came */
+    bool was_silent;                         /* the peer was silent or did not read */
+    bool was_malformed;                      /* the peer sent a malformed frame */
+    char their_reason[CLOSE_REASON_MAX + 4]; /* of the peer's close frame */
 };
 
 static bool is_full(const struct websocket *socket)
@@ -62,7 +62,7 @@ static ssize_t websocket_fail(struct websocket *socket)
     return -1;
 }
 
-/* What a socket would say, of a session. */
+/* Maps a GnuTLS result to what a socket would return. */
 static ssize_t of_tls(ssize_t n)
 {
     if (n >= 0)
@@ -86,7 +86,7 @@ static ssize_t websocket_send_bytes(const struct websocket *socket, const void *
                        : send(socket->fd, bytes, len, MSG_DONTWAIT | MSG_NOSIGNAL | (has_more ? MSG_MORE : 0));
 }
 
-/* Bytes that have come and that poll(2) does not know of. */
+/* Whether bytes have arrived that poll(2) cannot see. */
 static bool has_unseen(const struct websocket *socket)
 {
     return socket->early.len > socket->early_at || (socket->tls && gnutls_record_check_pending(socket->tls) > 0) ||
@@ -100,7 +100,7 @@ static ssize_t on_recv(wslay_event_context_ptr ctx, uint8_t *bytes, size_t len, 
     ssize_t n;
     (void) ctx, (void) flags;
 
-    /* Who sends pings and reads no pongs shall wait, not fill our memory. */
+    /* A peer that sends pings and reads no pongs has to wait, and must not fill our memory. */
     if (is_full(socket) || socket->is_paused)
         return would_block(socket);
     if (early > 0) {
@@ -138,14 +138,14 @@ static ssize_t on_send(wslay_event_context_ptr ctx, const uint8_t *bytes, size_t
     return n;
 }
 
-/* Nobody between us and the server shall see its own choice of bytes in what a client sends. */
+/* RFC 6455, 10.3: proxies must not see bytes that an attacker chose in what a client sends. */
 static int on_mask(wslay_event_context_ptr ctx, uint8_t *bytes, size_t len, void *user)
 {
     (void) ctx, (void) user;
     return id_random(bytes, len) < 0 ? -1 : 0;
 }
 
-/* Two bytes of status, and then the reason. */
+/* Two bytes of status and then the reason. */
 static void note_close_frame(struct websocket *socket, const struct wslay_event_on_msg_recv_arg *arg)
 {
     size_t len = arg->msg_length > 2 ? arg->msg_length - 2 : 0;
@@ -240,7 +240,7 @@ short websocket_events(const struct websocket *socket)
     return (short) ((wants_read(socket) ? POLLIN : 0) | (wslay_event_want_write(socket->wslay) ? POLLOUT : 0));
 }
 
-/* When the next thing is due. */
+/* Returns when the next timer is due. */
 static int64_t next_ns(const struct websocket *socket)
 {
     int64_t asked = socket->heard_ns > socket->pinged_ns ? socket->heard_ns : socket->pinged_ns;
@@ -261,7 +261,7 @@ int websocket_timeout_ms(const struct websocket *socket)
     return ms < 0 ? 0 : ms > 60000 ? 60000 : (int) ms;
 }
 
-/* Who does not read sees no pings, and is not to be taken for dead. */
+/* A peer that does not read sees no pings and must not count as dead. */
 static void send_keepalive(struct websocket *socket, int64_t now)
 {
     const struct wslay_event_msg pong = { .opcode = WSLAY_PONG };
@@ -272,7 +272,7 @@ static void send_keepalive(struct websocket *socket, int64_t now)
     wslay_event_queue_msg(socket->wslay, &pong);
 }
 
-/* One whose messages we do not take is not expected to be heard. */
+/* While we do not read, we cannot expect to hear from the peer. */
 static void websocket_tick(struct websocket *socket)
 {
     int64_t now = clock_now_ns();
@@ -292,7 +292,7 @@ static void websocket_tick(struct websocket *socket)
     wslay_event_queue_msg(socket->wslay, &ping);
 }
 
-/* What came is no frame: the peer is told so, if it still listens, and nothing more is read. */
+/* The peer sent a malformed frame: send it a close frame and read nothing more. */
 static void websocket_reject_frame(struct websocket *socket)
 {
     socket->was_malformed = !socket->is_over;
@@ -300,7 +300,7 @@ static void websocket_reject_frame(struct websocket *socket)
     wslay_event_queue_close(socket->wslay, WEBSOCKET_PROTOCOL_ERROR, NULL, 0);
 }
 
-/* wslay sends a good-bye before all other messages, and nothing after it: so it is given to it when there are no others. */
+/* wslay sends a close frame before all queued messages and nothing after it, so queue it only when the queue is empty. */
 static void send_close_frame(struct websocket *socket)
 {
     if (!socket->close_status || wslay_event_want_write(socket->wslay) || wslay_event_get_close_sent(socket->wslay))
@@ -324,7 +324,7 @@ int websocket_work(struct websocket *socket, short revents)
     send_close_frame(socket);
     if (!socket->is_over && wslay_event_want_write(socket->wslay) && wslay_event_send(socket->wslay) != 0)
         socket->is_over = true;
-    /* A hang-up that nobody reads would wake us for ever. */
+    /* An unread hang-up would wake us forever. */
     if (revents & (POLLHUP | POLLERR | POLLNVAL) && !wants_read(socket))
         socket->is_over = true;
     if (!wslay_event_want_read(socket->wslay) && !wslay_event_want_write(socket->wslay))
@@ -340,7 +340,7 @@ int websocket_send(struct websocket *socket, bool is_binary, const void *bytes, 
 
     if (socket->is_over)
         return -EPIPE;
-    /* The clock of a peer that does not read begins with the first that it does not read. */
+    /* The write timeout begins with the first message that the peer does not read. */
     if (!wslay_event_want_write(socket->wslay))
         socket->taken_ns = clock_now_ns();
     return wslay_event_queue_msg(socket->wslay, &message) == 0 ? 0 : -EPIPE;
@@ -357,7 +357,7 @@ void websocket_close(struct websocket *socket, enum websocket_status status, con
 
     if (socket->close_status)
         return;
-    /* Not within a character. */
+    /* Do not cut within a character. */
     while (len > 0 && reason[len] && ((unsigned char) reason[len] & 0xc0) == 0x80)
         len--;
     if (len > 0)
@@ -365,7 +365,7 @@ void websocket_close(struct websocket *socket, enum websocket_status status, con
     socket->close_status = status;
 }
 
-/* What wslay refuses by itself it tells the peer, and us only when the peer was still there to be told. */
+/* wslay reports what it rejects by itself to the peer, and to us only if it could still send to the peer. */
 static const char *our_rejection(const struct websocket *socket)
 {
     if (!socket->was_malformed)
