@@ -18,14 +18,14 @@ Sandbox__V1__PermissionRule *make_rule(const struct rule *rule)
 
     sandbox__v1__permission_rule__init(message);
     message->pattern = make_answer_text(rule->pattern);
-    /* One that was not given is a glob's, by how it is read. */
+    /* A rule without a type is read as a glob. */
     message->type = (Sandbox__V1__PatternType) (rule->type == RULE_UNSPECIFIED ? RULE_GLOB : rule->type);
     message->permission = (Sandbox__V1__Permission) (rule->level + 1);
     message->priority = rule->priority;
     return message;
 }
 
-/* Limits that nobody asked for are not shown. */
+/* Leaves out limits that nobody requested. */
 static Sandbox__V1__ResourceLimits *make_limits(const struct sandbox_row *row)
 {
     Sandbox__V1__ResourceLimits *message;
@@ -57,7 +57,7 @@ static void add_labels(Sandbox__V1__Sandbox *message, const struct label_list *l
     }
 }
 
-/* Rules that cannot be read are left out. */
+/* Leaves out rules that cannot be read. */
 static void add_rules(Sandbox__V1__Sandbox *message, const struct buf *encoded)
 {
     autodone(rule_list) struct rule_list rules = RULE_LIST_EMPTY;
@@ -82,7 +82,7 @@ static void add_tags(Sandbox__V1__Sandbox *message, const char *json)
 
 _Static_assert((int) SANDBOX__V1__SANDBOX_DECISION__SANDBOX_DECISION_REJECTED == SANDBOX_DECISION_REJECTED + 1, "decisions");
 
-/* A step that is being made is shown as what was before it. */
+/* During a step, the API shows the status before it. */
 static const Sandbox__V1__SandboxStatus shown_statuses[SANDBOX_STATUS_COUNT] = {
     [SANDBOX_STATUS_UNSPECIFIED] = SANDBOX__V1__SANDBOX_STATUS__SANDBOX_STATUS_PENDING,
     [SANDBOX_STATUS_CREATING] = SANDBOX__V1__SANDBOX_STATUS__SANDBOX_STATUS_PENDING,
@@ -247,7 +247,7 @@ Sandbox__V1__Event *make_event(const struct event_info *info)
     return message;
 }
 
-#define FAILURE_BYTES 1100 /* it goes with gRPC's trailers */
+#define FAILURE_BYTES 1100 /* it is sent in gRPC's trailers */
 
 Sandbox__V1__ReservationConflict *make_reserved(const struct request *request, const struct sandbox_conflict *conflict)
 {

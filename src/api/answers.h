@@ -1,5 +1,5 @@
 /*
- * What the service tells, as messages. All allocated, to be sent with answer_send() or put into one that is.
+ * Makes messages from what the service returns. The caller sends them with answer_send() or puts them into a message that it sends.
  */
 #pragma once
 
@@ -15,7 +15,7 @@
 struct request;
 
 Sandbox__V1__PermissionRule *make_rule(const struct rule *rule);
-/* The statuses of the store that are shown as this one; 0: all but deleted. ERR_INVALID_ARGUMENT. */
+/* Returns the statuses of the store that the API shows as this one, as bits; status 0: all but deleted. ERR_INVALID_ARGUMENT. */
 int take_status(Sandbox__V1__SandboxStatus status, unsigned *ret, struct err *err);
 Sandbox__V1__Sandbox *make_sandbox(struct service *service, const struct sandbox_info *info);
 /* The same without warnings and the limits in force. */
@@ -27,7 +27,7 @@ Sandbox__V1__Event *make_event(const struct event_info *info);
 Sandbox__V1__SandboxStatus make_sandbox_status(int status); /* of an enum sandbox_status */
 /* Of another owner's sandbox it names only the path that the caller asked for. */
 Sandbox__V1__ReservationConflict *make_reserved(const struct request *request, const struct sandbox_conflict *conflict);
-/* Why `r`: whose reservations are in the way, if they are. Returns `r`. */
+/* Adds a ReservationFailure to the call if there are conflicts. Returns `r`. */
 int tell_reserved(const struct request *request, int r, const struct sandbox_conflicts *conflicts);
-/* For methods that have nothing to tell. */
+/* For methods without an answer. */
 ProtobufCMessage *make_empty(void);

@@ -104,7 +104,7 @@ static void compat_answer_error(struct ws *ws, int r, struct err *err)
     response->content_type = "application/json";
     response->size_bytes = -1;
     buf_clear(&response->body);
-    /* A sandbox that is not there is told by 404 without a reason: clients tell it by that from what is not in one. */
+    /* A missing sandbox is a 404 without a reason: that is how clients tell it from something missing in a sandbox. */
     if (err->reason && strcmp(err->reason, "SANDBOX_NOT_FOUND") == 0)
         err_set(err, err->code, r, "there is no sandbox '%s'", ws->shown);
     else if (err->reason && !json_object_get(ws->details, "reason"))
@@ -115,7 +115,7 @@ static void compat_answer_error(struct ws *ws, int r, struct err *err)
                   ws->details);
 }
 
-/* Some clients repeat the path's id in the body. Another one may be a mistake about which sandbox this is for. */
+/* Some clients repeat the path's id in the body. A different id may mean that the client addresses the wrong sandbox. */
 static int compat_check_sandbox_id(struct ws *ws, struct err *err)
 {
     const json_t *given = json_object_get(ws->body, "sandboxId");
@@ -151,7 +151,7 @@ static int compat_read_body(struct ws *ws, struct err *err)
     return r < 0 ? r : compat_check_sandbox_id(ws, err);
 }
 
-/* An id or a UUID is taken as it is, whatever it leads to; else it is a name, or the beginning of an id. */
+/* Takes a complete id or UUID without looking it up. Anything else is a name or the beginning of an id. */
 static int compat_read_id(struct ws *ws, struct err *err)
 {
     const char *given = web_capture(ws->web, "id");
@@ -209,7 +209,7 @@ void compat_run(struct web *web, void *cookie)
 
 /* ---- parts of requests ---- */
 
-/* NULL: not there. */
+/* NULL: the key is missing. */
 static const json_t *compat_find_value(const json_t *object, const char *key)
 {
     const json_t *value = object ? json_object_get(object, key) : NULL;

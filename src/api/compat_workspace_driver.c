@@ -1,4 +1,4 @@
-/* By what a workspace's changes are kept apart from its directory. A workspace may name its own. */
+/* The drivers, which keep the changes of a sandbox apart from its directory. */
 #include <errno.h>
 #include <string.h>
 #include <sys/utsname.h>
@@ -9,7 +9,7 @@
 
 static json_t *make_driver_info(const char *driver, const struct driver_trial *trial, const char *reason)
 {
-    /* The capitalised keys are those that older clients read. */
+    /* Older clients read the capitalised keys. */
     return json_pack("{s:s, s:s, s:s, s:b, s:s, s:s, s:s, s:b, s:s, s:s}", "Type", driver, "Version", AGENTFENSE_VERSION,
                      "Description", sandbox_driver_describe(driver), "Available", trial->works, "type", driver, "version",
                      AGENTFENSE_VERSION, "description", sandbox_driver_describe(driver), "available", trial->works, "trial",

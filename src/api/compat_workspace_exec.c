@@ -1,4 +1,4 @@
-/* The keys that commands have in common, and commands that are waited for. */
+/* Reads the keys that all commands have in common, and runs commands to their end. */
 #include <errno.h>
 #include <nettle/base64.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "base/buf.h"
 #include "base/mem.h"
 
-#define ARGUMENT_MAX ((size_t) 128 << 10) /* the kernel takes no longer one */
+#define ARGUMENT_MAX ((size_t) 128 << 10) /* the kernel's limit */
 #define ARGUMENTS_MAX 4096
 #define VARIABLES_MAX 1000
 #define INPUT_MAX ((size_t) 4 << 20)
@@ -33,7 +33,7 @@ int compat_command_read_limits(const json_t *object, struct execution_limits *re
     return r;
 }
 
-/* Longer ones than other texts: a script is an argument. */
+/* Arguments may be longer than other texts, because a script can be an argument. */
 static int command_read_args(const json_t *object, struct compat_command *ret, struct err *err)
 {
     const json_t *list = NULL;
@@ -97,7 +97,7 @@ static int command_read_network(const json_t *object, struct compat_command *ret
     int r = compat_get_bool(object, "allowNetwork", &wanted, err);
     json_t *value = json_object_get(object, "allowNetwork");
 
-    /* Clients that always send it mean nothing by false: a sandbox without a network is what they get. */
+    /* Some clients always send the key, so false means nothing in particular. */
     ret->command.network = value && !json_is_null(value) && wanted ? WISH_YES : WISH_NONE;
     return r;
 }

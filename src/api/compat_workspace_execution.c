@@ -1,4 +1,4 @@
-/* How commands are confined: profiles, limits. */
+/* Profiles and limits of commands. */
 #include <errno.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Files of a workspace, as its sandbox sees them. */
+/* Files of a running sandbox, as its commands see them. */
 #include <errno.h>
 #include <nettle/base64.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "service/sandbox_files.h"
 #include "service/sandbox_run.h"
 
-#define CONTENT_MAX ((size_t) 10 << 20) /* of what is read or written as JSON */
+#define CONTENT_MAX ((size_t) 10 << 20) /* of a file in JSON */
 #define BINARY_BYTES 8000
 #define ETAG_MAX 64
 
@@ -28,7 +28,7 @@ static int file_need_path(const struct ws *ws, const char **ret, struct err *err
     return *ret ? 0 : err_invalid(err, "'path' is required");
 }
 
-/* As they are told: from the workspace, with a slash. */
+/* Paths in answers begin with a slash, at the sandbox's root. */
 static json_t *make_file_path(const char *path)
 {
     autodone(buf) struct buf clean = BUF_EMPTY;
@@ -131,7 +131,7 @@ static json_t *file_encode_base64(const struct buf *content)
     return json_stringn(text, len);
 }
 
-/* What is no UTF-8 goes as base64 as well: text would not give it back as it was. */
+/* Sends invalid UTF-8 as base64 too, because text would change the bytes. */
 static json_t *make_file_content(const char *path, const struct buf *content)
 {
     const char *bytes = content->data ? content->data : "";
@@ -162,7 +162,7 @@ int compat_file_read(struct ws *ws, struct err *err)
     return r;
 }
 
-/* A name for a header: what could end it is left out, the rest a browser finds in filename*. */
+/* Replaces what could break out of the header in filename; browsers take the exact name from filename*. */
 static void file_add_disposition(struct ws *ws, const char *path)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
@@ -217,7 +217,7 @@ int compat_file_download(struct ws *ws, struct err *err)
 
 /* ---- writing ---- */
 
-/* If-Match: the file is as the client has seen it. It may change between the look and the write; then the write wins. */
+/* Checks If-Match against the file's ETag. If the file changes between this check and the write, the write wins. */
 static int file_check_match(struct ws *ws, const char *path, struct err *err)
 {
     const char *wanted = web_header(ws->web, "if-match");
@@ -302,7 +302,7 @@ int compat_file_delete(struct ws *ws, struct err *err)
     if (r < 0)
         return r;
     r = sandbox_file_remove(ws->service, &ws->caller, ws->id, path, recursive, err);
-    /* A sandbox that is not there has no file that is not there. */
+    /* Only a missing file is fine, not a missing sandbox. */
     if (r == -ENOENT && sandbox_check_active(ws->service, &ws->caller, ws->id, NULL) == 0) {
         was_there = false;
         r = 0;

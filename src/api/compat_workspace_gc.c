@@ -1,4 +1,4 @@
-/* Collecting workspaces. */
+/* Collecting sandboxes. */
 #include <string.h>
 
 #include "api/compat_workspace.h"
@@ -23,7 +23,7 @@ static int gc_read_statuses(const json_t *policy, unsigned *ret, struct err *err
     return r;
 }
 
-/* A policy that is given holds for all: what it does not name is no criterion. */
+/* A policy in the request replaces the server's: a criterion that it does not name collects nothing. */
 static int gc_read_policy(const json_t *policy, struct sandbox_gc *gc, struct err *err)
 {
     static const char *const keys[] = { "maxAge",        "idleTimeout", "maxTotalSizeBytes", "includeTerminal",
@@ -43,7 +43,7 @@ static int gc_read_policy(const json_t *policy, struct sandbox_gc *gc, struct er
     return r < 0 ? r : gc_read_statuses(policy, &gc->states, err);
 }
 
-/* `olderThan` and its like beside the policy are short for one that says only that. */
+/* `olderThan`, `maxAge` and `idleTimeout` beside the policy are short for a policy with that criterion alone. */
 static int gc_read_short_policy(struct ws *ws, struct sandbox_gc *gc, struct err *err)
 {
     int64_t age = -1, idle = -1;

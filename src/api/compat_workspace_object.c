@@ -38,7 +38,7 @@ static void object_set_reserved(json_t *object, const struct sandbox_row *row)
         json_object_set_new(object, "noLock", json_true());
 }
 
-/* JSON that is kept as text. Empty ones are left out. */
+/* Sets a value that is stored as JSON text. Leaves out empty values unless `always`. */
 static void object_set_json(json_t *object, const char *key, const char *text, bool always)
 {
     json_t *value = json_loads(text, JSON_DECODE_ANY, NULL);
@@ -86,7 +86,7 @@ static json_t *make_mount_health(const struct sandbox_health *health)
     return object;
 }
 
-/* Of what runs in its background, and of its terminals. */
+/* The pids of background processes and terminals. */
 static json_t *make_active_pids(struct ws *ws, const struct sandbox_row *row)
 {
     autodone(process_info_list) struct process_info_list list = { 0 };
@@ -166,7 +166,7 @@ int compat_answer_object(struct ws *ws, int status, const struct sandbox_row *ro
     return compat_answer(ws, status, object);
 }
 
-/* Whose it is, of others' accounts, is not told to those who may not see them. */
+/* For other owners' sandboxes it shows only the path that the caller asked for. */
 static json_t *make_scope_conflicts(const struct ws *ws, const struct sandbox_conflicts *conflicts)
 {
     static const char *const overlaps[] = { "exact", "existing_contains_new", "new_contains_existing" };

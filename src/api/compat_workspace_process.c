@@ -1,4 +1,4 @@
-/* Processes in the background, and what they printed. */
+/* Background processes and their logs. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -96,7 +96,7 @@ int compat_process_end(struct ws *ws, struct err *err)
     return r < 0 ? r : compat_answer_empty(ws, 204);
 }
 
-/* Lines as an array of texts. */
+/* Makes an array of texts from lines. */
 static json_t *make_failure_lines(const struct buf *lines)
 {
     json_t *array = json_array();
@@ -242,7 +242,7 @@ static int log_read_follow_start(const struct ws *ws, struct sandbox_log *log, u
     return 0;
 }
 
-/* Characters are never cut, but for those that never become whole. */
+/* Cuts no characters, except those that never become complete. */
 static ssize_t log_send_piece(const void *bytes, size_t len, uint64_t at, bool is_end, void *cookie)
 {
     struct ws *ws = cookie;

@@ -1,4 +1,4 @@
-/* What was applied: pending, provenance, commits. */
+/* Applied changes: pending ones, provenance, commits. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -103,7 +103,7 @@ int compat_provenance(struct ws *ws, struct err *err)
 struct commit_wanted {
     struct review_commit_request request;
     const char **sandbox_ids, **paths; /* owned arrays */
-    char (*ids)[SANDBOX_ID_MAX];       /* owned: as we write them */
+    char (*ids)[SANDBOX_ID_MAX];       /* owned: ids in our spelling */
 };
 
 static void commit_wanted_done(struct commit_wanted *wanted)

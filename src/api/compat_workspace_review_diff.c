@@ -15,9 +15,9 @@
 
 #define LIMIT_DEFAULT 1000
 #define LIMIT_MAX 100000
-#define PAGE_TEXT_MAX ((size_t) 32 << 20) /* a page ends early, rather than be longer */
+#define PAGE_TEXT_MAX ((size_t) 32 << 20) /* a page ends early rather than be longer */
 #define PIECE_BYTES ((size_t) 256 << 10)
-#define MEASURED_MAX 5000 /* files whose lines are counted for the totals */
+#define MEASURED_MAX 5000 /* counts the lines for the totals of at most this many files */
 
 struct diff_page {
     struct review_diff *diff;
@@ -25,10 +25,10 @@ struct diff_page {
     size_t count, total, shown;
     int64_t offset, limit;
     int64_t now_ns;
-    bool has_content;  /* hunks and text, not only which files and how many lines */
-    bool is_noted;     /* it is shown when it is sent: it may be approved then */
-    bool has_receipts; /* of a stream: it is told what of it is whole, and whoever shows it says so later */
-    struct buf files;  /* the answer, as far as there is one: it begins with the list of files */
+    bool has_content;  /* with hunks and text */
+    bool is_noted;     /* sending it counts as showing it, so it may be approved then */
+    bool has_receipts; /* of a stream: marks the end of each change, and the client reports later what it showed */
+    struct buf files;  /* the beginning of the answer: the list of files */
     struct buf text;
 };
 
@@ -39,7 +39,7 @@ static void diff_page_done(struct diff_page *page)
     buf_done(&page->text);
 }
 
-/* Without content nothing is shown. */
+/* Without content, nothing counts as shown. */
 static int diff_read_wishes(struct ws *ws, struct diff_page *page, struct err *err)
 {
     int r;
@@ -51,7 +51,7 @@ static int diff_read_wishes(struct ws *ws, struct diff_page *page, struct err *e
     return r;
 }
 
-/* A path from either root; what is in it, too. */
+/* Finds the changes at or below a path from either root. */
 static int diff_read_page(struct ws *ws, struct diff_page *page, struct err *err)
 {
     autodone(buf) struct buf clean = BUF_EMPTY;
@@ -162,7 +162,8 @@ static json_t *make_diff_body(struct diff_page *page)
     return body;
 }
 
-/* Noted when all but the last byte has been sent: what is lost on the way was not shown, and who has it all and approves finds it noted. */
+/* Notes the changes as shown after all but the last byte: a client that loses the connection was not shown them, and one that has received everything
+ * can approve at once. */
 static int diff_send_noted(struct ws *ws, struct diff_page *page, struct err *err)
 {
     const struct buf *body = &page->files;
@@ -180,7 +181,7 @@ static int diff_send_noted(struct ws *ws, struct diff_page *page, struct err *er
     return r == 0 ? web_write(ws->web, body->data + body->len - 1, 1) : r;
 }
 
-/* The list of files is written already; the rest follows it in the same object. */
+/* The list of files is already text; the other keys follow it in the same object. */
 static int diff_answer_page(struct ws *ws, struct diff_page *page, struct err *err)
 {
     size_t at = page->files.len;
@@ -225,7 +226,7 @@ struct diff_stream {
     const struct diff_page *page;
 };
 
-/* With receipts: the length in a line of its own before each piece; and after each change "0", its id and its hash. */
+/* With receipts, a line with the length precedes each piece, and "0", id and hash follow each change. */
 static int diff_send_piece(const void *bytes, size_t len, void *cookie)
 {
     const struct diff_stream *stream = cookie;
@@ -269,7 +270,7 @@ static int diff_send_text(struct diff_stream *stream, struct diff_page *page, st
     return r;
 }
 
-/* It is read while it is sent: the hash in its header is of the moment before, and what was shown is what was sent. */
+/* Reads the changes while it sends them. The header's hash is from the moment before, and what is noted as shown is what was sent. */
 static int diff_answer_stream(struct ws *ws, struct diff_page *page, bool is_patch, struct err *err)
 {
     struct review_diff *diff = page->diff;
@@ -293,7 +294,7 @@ static int diff_answer_stream(struct ws *ws, struct diff_page *page, bool is_pat
                      : diff_send_text(&stream, page, err);
     if (r < 0 || !page->is_noted || page->count == 0)
         return r;
-    /* The end of the stream is still to come: who has it finds this noted. */
+    /* Note before the end of the stream, so that a client that has it can approve. */
     r = web_drain(ws->web);
     return r < 0 ? r : reviews_diff_note(ws->service, diff, page->places, page->count, err);
 }

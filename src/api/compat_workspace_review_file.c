@@ -9,7 +9,7 @@
 #include "review/diff_text.h"
 #include "review/file_id.h"
 
-#define GO_MODE_SYMLINK (1u << 27) /* the mode integer of the API has a bit of its own for links */
+#define GO_MODE_SYMLINK (1u << 27) /* the API's mode has its own bit for links */
 
 static json_t *make_path(const char *path)
 {

@@ -1,6 +1,6 @@
 /*
- * Every workspace route, and who serves it. Paths are relative to the root of the server; "{id}" behind /sandboxes is a sandbox's id and is
- * checked before the handler is called, as are the keys of a body: any other key is 400.
+ * All workspace routes and their handlers. compat_run() checks a sandbox's "{id}" and the keys of the body before it calls the handler; an unknown key
+ * is 400.
  */
 #include "api/compat_workspace_routes.h"
 
@@ -25,7 +25,7 @@
 #define COMMIT_KEYS KEYS("projectRoot", "sandboxIds", "filePaths", "files", "commitMessage", "commitMsg", "actor", NULL)
 
 static const struct compat_route routes[] = {
-    /* what there is */
+    /* the server */
     { "GET", "/", compat_about, .summary = "Tells what this is.", .flags = COMPAT_PUBLIC },
     { "GET", "/api", compat_about, .summary = "Tells what this is.", .flags = COMPAT_PUBLIC },
     { "GET", V1 "/health", compat_health, .summary = "Tells whether it can do its work.", .flags = COMPAT_PUBLIC },

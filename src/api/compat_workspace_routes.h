@@ -1,4 +1,4 @@
-/* The workspace routes: one table of all, see compat_workspace_routes.c. */
+/* The workspace routes (/api/v1), and what other pages of the server share with them. */
 #pragma once
 
 #include <jansson.h>
@@ -8,11 +8,11 @@
 #include "call/web.h"
 #include "service/caller.h"
 
-/* Everybody's counters; NULL when they could not be had. */
+/* The counters of all sandboxes; NULL if the database does not answer. */
 json_t *compat_metrics_make(struct service *service);
 
-/* What /api/v1/health tells this caller; to NULL, a stranger, only whether the server can do its work. */
+/* Makes the answer of /api/v1/health for this caller; for NULL, an unauthenticated caller, it only says whether the server works. */
 json_t *compat_health_make(struct service *service, const struct caller *caller, bool *ret_is_up);
 
-/* For the HTTP server; `api` is borrowed. One table for the process. */
+/* Makes the table for the HTTP server; `api` is borrowed. There is one table per process. */
 const struct web_table *compat_routes_make(struct api *api);

@@ -1,4 +1,4 @@
-/* The life of a workspace. */
+/* The life cycle of a sandbox. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,7 +62,7 @@ static int create_read_tags(const json_t *body, const json_t **ret, struct err *
     return r;
 }
 
-/* What the texts and lists of a request are in: borrowed from the body, but for these. */
+/* The request to the service. It borrows from the body, except for the owned parts. */
 struct create_wanted {
     struct sandbox_request request;
     struct rule_list rules;
@@ -115,7 +115,7 @@ static int create_read_reserved(const json_t *body, struct create_wanted *wanted
     return r;
 }
 
-/* Beside the behaviour or in it. */
+/* noLock may be in the body or in `behavior`. */
 static int create_read_no_lock(const json_t *body, const json_t *behavior, struct sandbox_request *request, struct err *err)
 {
     const json_t *beside = json_object_get(body, "noLock");
@@ -263,7 +263,7 @@ int compat_list(struct ws *ws, struct err *err)
 typedef int (*step_fn)(struct service *service, const struct caller *caller, const char *id, const struct sandbox_step *step,
                        struct sandbox_row *ret, struct err *err);
 
-/* What was decided is not started by these routes: it is restored first. */
+/* These routes do not start a decided sandbox: clients restore it first. */
 static int sandbox_take_step(struct ws *ws, step_fn fn, struct err *err)
 {
     autodone(sandbox_row) struct sandbox_row row = { 0 };
@@ -300,7 +300,7 @@ int compat_delete(struct ws *ws, struct err *err)
     if (r == 0)
         r = sandboxes_delete(ws->service, &ws->caller, ws->id, &deletion, err);
     if (r == -ENOENT)
-        r = 0; /* deleted, or never there: that is the same to whoever wants it gone */
+        r = 0; /* the sandbox is gone, as the caller wants */
     return r < 0 ? compat_explain(ws, r, err, NULL) : compat_answer_empty(ws, 204);
 }
 
@@ -332,7 +332,7 @@ int compat_workspace(struct ws *ws, struct err *err)
     if (r < 0)
         return compat_explain(ws, r, err, NULL);
     autofree char *path = sandboxes_host_path(ws->service, &row);
-    /* A path that leads to no file of the sandbox would have clients write what nobody ever sees. */
+    /* With a wrong path, clients would write files that the sandbox never sees. */
     if (!path) {
         compat_hint(
             ws, "use .../exec and .../files; or create the sandbox with \"hostMount\": true, which takes a server that runs as "

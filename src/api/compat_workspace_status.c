@@ -1,4 +1,4 @@
-/* How the service is, and what has happened. */
+/* Health, counters and audit. */
 #include <errno.h>
 #include <inttypes.h>
 #include <malloc.h>
@@ -34,7 +34,7 @@ static int64_t count_total(const struct sandbox_count counts[SANDBOX_STATE_COUNT
 
 /* ---- health ---- */
 
-/* What is only the caller's: of an administrator, everybody's. What cannot be counted now is left out. */
+/* Adds what counts the caller's own sandboxes, or everybody's for an administrator. Leaves out what cannot be counted now. */
 static void health_add_own(json_t *answer, struct service *service, const struct caller *caller)
 {
     struct sandbox_count counts[SANDBOX_STATE_COUNT];
@@ -79,7 +79,7 @@ json_t *compat_health_make(struct service *service, const struct caller *caller,
     return answer;
 }
 
-/* Probes bring no token, and a wrong one is no reason to tell them less than that we live. */
+/* Probes send no token. Even with a wrong token the caller may learn whether the server works. */
 int compat_health(struct ws *ws, struct err *err)
 {
     struct err ignored = ERR_NONE;
@@ -152,7 +152,7 @@ json_t *compat_metrics_make(struct service *service)
 
 /* ---- audit ---- */
 
-/* "created" and so on; versions before this one called them "workspace_created". */
+/* Turns "sandbox_created", and "workspace_created" of older versions, into "created". */
 static const char *audit_type(const char *type)
 {
     static const char *const prefixes[] = { "sandbox_", "workspace_" };
@@ -170,7 +170,7 @@ static json_t *make_audit_event(const struct event_info *event)
     json_t *payload = json_loads(event->payload, 0, NULL), *item;
 
     type = audit_type(type);
-    /* No path of a sandbox's files begins with a slash, so it is no file's id. */
+    /* No path of a sandbox's files begins with a slash, so no file has the same id. */
     autofree char *name = xprintf("/event/%" PRId64, event->sequence);
     char id[FILE_ID_LEN + 1] = "";
     file_id_make(event->sandbox_id, name, id);
@@ -190,7 +190,7 @@ static json_t *make_audit_event(const struct event_info *event)
     for (size_t i = 0; i < ARRAY_LEN(shown); i++)
         json_object_del(payload, shown[i]);
     if (details)
-        json_object_set(item, "details", details); /* as versions before this one kept them */
+        json_object_set(item, "details", details); /* stored by older versions */
     else if (payload && json_object_size(payload) > 0)
         json_object_set(item, "details", payload);
     json_decref(payload);
@@ -240,7 +240,7 @@ int compat_audit_one(struct ws *ws, struct err *err)
 
 /* ---- what this is ---- */
 
-/* What this is, for whoever finds the port. */
+/* Introduces the server to anybody who opens the port. */
 
 int compat_about(struct ws *ws, struct err *err)
 {

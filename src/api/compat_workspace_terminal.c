@@ -17,9 +17,9 @@
  *       │  {type: "exit", code, timedOut?}               │   and the end
  *       ◀────────────────────────────────────────────────│
  *
- * With tty: false in the first message there is no terminal but pipes. When the connection ends otherwise, the process is ended like that of
- * a terminal that is closed, unless it was to be kept (keepAlive); one with pipes is killed.
- * It holds a thread of the pool while somebody is attached, as every stream does.
+ * With tty: false in the first message the process has ended pipes instead of a terminal. If the connection breaks, the server ends the process as if its
+ * terminal had been closed, unless keepAlive was set; it kills a process with pipes. An attached client occupies a thread of the pool, as every stream
+ * does.
  */
 #include <errno.h>
 #include <poll.h>
@@ -37,23 +37,23 @@
 #include "service/sandbox_terminal.h"
 
 #define FIRST_FRAME_MS 30000
-#define FIRST_FRAME_MAX ((size_t) 4 << 20) /* as the body of a request: commands may be long */
+#define FIRST_FRAME_MAX ((size_t) 4 << 20) /* like the body of a request, because commands may be long */
 #define CLOSE_MS 5000
-#define SLOW_MS 3600000 /* who reads through a pager takes its time; who is gone is noticed by its silence */
+#define SLOW_MS 3600000 /* a reader with a pager may take long, and silence reveals a dead client */
 #define SIZE_MAX_CELLS 10000
 
-/* One terminal, or the pipes in its place, and who is at its other end. */
+/* A process with a terminal or with pipes, and the client at the other end. */
 struct terminal {
     struct ws *ws;
     struct websocket *socket;      /* borrowed */
-    struct sandbox_terminal *link; /* owned; NULL: not begun */
+    struct sandbox_terminal *link; /* owned; NULL: not started yet */
     bool is_binary, keeps_alive;
     bool is_piped;
     struct terminal_input input;
-    struct buf cut[2]; /* of each stream the beginning of a character */
+    struct buf cut[2]; /* of each stream, the beginning of an incomplete character */
     bool has_ended;    /* the process has */
-    bool is_over;      /* we are to end */
-    bool is_detaching; /* and it goes on */
+    bool is_over;      /* the conversation is to end */
+    bool is_detaching; /* the client detached, and the process goes on */
 };
 
 /* ---- to the client ---- */
@@ -124,7 +124,7 @@ static void terminal_show(struct terminal *terminal, enum ctl_stream stream, con
     }
 }
 
-/* What it changed goes into the codebase, if it has one. */
+/* Syncs the process's changes to the codebase, if the sandbox has one. */
 static void terminal_sync(struct terminal *terminal)
 {
     struct ws *ws = terminal->ws;
@@ -135,7 +135,7 @@ static void terminal_sync(struct terminal *terminal)
         sandbox_terminal_sync(ws->service, &caller, ws->id, sandbox_terminal_name(terminal->link));
 }
 
-/* Who hears of the end finds what it changed in the codebase. */
+/* Syncs before it announces the end, so that the client finds the changes in the codebase. */
 static void terminal_show_end(struct terminal *terminal, const struct terminal_event *news)
 {
     json_t *end = json_pack("{s:s, s:i}", "type", "exit", "code", news->exit_code);
@@ -163,7 +163,7 @@ static void terminal_check_input(struct terminal *terminal, int r, const struct 
         terminal_give_up(terminal, WEBSOCKET_INTERNAL_ERROR, err->text);
 }
 
-/* The WebSocket is not read until it is taken, from now on: who sends faster than it is taken would fill our memory meanwhile. */
+/* Pauses the WebSocket until the process has accepted the input: otherwise a fast client would fill our memory. */
 static void terminal_type(struct terminal *terminal, const void *bytes, size_t len)
 {
     struct err err = ERR_NONE;
@@ -181,7 +181,7 @@ static void terminal_end_input(struct terminal *terminal)
 
 /* ---- from the client ---- */
 
-/* As a shell has it, of a command that could not be started in a terminal. */
+/* The exit code that a shell uses for a command that could not be started. */
 static int terminal_exit_code(const struct err *err)
 {
     if (!err->reason)
@@ -213,7 +213,7 @@ static int terminal_attach(struct terminal *terminal, const char *which, struct 
 {
     struct ws *ws = terminal->ws;
 
-    /* Who comes back was away before, and may be again. */
+    /* A client that attaches again may leave again. */
     terminal->keeps_alive = true;
     return sandbox_terminal_attach(ws->service, &ws->caller, ws->id, which, &terminal->link, err);
 }
@@ -237,7 +237,7 @@ static int terminal_open(struct terminal *terminal, const json_t *object, struct
         return sandbox_terminal_open(ws->service, &ws->caller, ws->id, &command.command, &terminal->link, err);
     command.command.rows = (uint16_t) rows;
     command.command.cols = (uint16_t) cols;
-    /* What a program needs to know to draw; unless told otherwise. */
+    /* Programs need TERM to draw. */
     if (!json_object_get(json_object_get(object, "env"), "TERM"))
         pair_list_add(&command.env, "TERM", "xterm-256color");
     return sandbox_terminal_open(ws->service, &ws->caller, ws->id, &command.command, &terminal->link, err);
@@ -309,7 +309,7 @@ static void terminal_take_message(struct terminal *terminal, const json_t *objec
         terminal_complain_with(terminal, err.text, 0);
 }
 
-/* NUL is something that people type (Ctrl-Space), and jansson refuses it in texts unless it is told to take it; such go as binary. */
+/* jansson rejects NUL, which people type with Ctrl-Space, in texts, so clients send it in a binary message. */
 static int terminal_on_message(bool is_binary, const void *bytes, size_t len, void *cookie)
 {
     struct terminal *terminal = cookie;
@@ -388,7 +388,7 @@ static void terminal_serve(struct terminal *terminal)
     }
 }
 
-/* What nobody is attached to any more and nobody wanted to keep. A server that ends takes nothing with it. */
+/* Ends a process that no client is attached to and that was not to be kept. A server that shuts down leaves its processes alone. */
 static void terminal_leave(struct terminal *terminal)
 {
     struct ws *ws = terminal->ws;

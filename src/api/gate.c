@@ -29,7 +29,7 @@ static int pass_by_token(const struct api *api, struct call *call, const char *h
         return r;
     call->owner = steal_ptr(&info.owner);
     call->is_admin = info.is_admin;
-    /* An administrator who was given no directories may have all. */
+    /* An administrator's token without directories allows all of them. */
     if (!info.is_admin || info.allowed_roots[0])
         call->allowed_roots = steal_ptr(&info.allowed_roots);
     token_info_done(&info);
@@ -46,7 +46,7 @@ int gate_pass(const struct api *api, struct call *call, struct err *err)
     if (api->needs_token || call->peer->kind == PEER_REMOTE)
         return err_set(err, ERR_UNAUTHENTICATED, -EACCES,
                        "a token is needed: 'agentfense token create' makes one, to be sent as 'authorization: Bearer TOKEN'");
-    /* Only browsers send these. What a page has them ask for is not what the person before them asks for, whoever served the page. */
+    /* Only browsers send these headers. A page's request is not the user's request, whoever served the page. */
     if (call_header(call, "origin") || call_header(call, "sec-fetch-site"))
         return err_set(err, ERR_UNAUTHENTICATED, -EACCES, "a token is needed: requests of web pages are not taken without one");
     if (peer_uid(call->peer, &uid) < 0)

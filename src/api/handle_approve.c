@@ -12,11 +12,11 @@
 #define NAMES_MAX 100000
 #define MESSAGE_BYTES_MAX ((size_t) 64 << 10)
 
-/* What a request's lists are in. */
+/* Owns the lists of a request. */
 struct approve_wanted {
     struct review_approval approval;
     struct review_selection selection;
-    const char **words; /* owned array: what is acknowledged */
+    const char **words; /* owned array of what the request acknowledges */
     json_t *hashes;     /* owned */
 };
 
@@ -145,7 +145,7 @@ static Sandbox__V1__ApproveResponse *make_approve_response(const struct request 
     return out;
 }
 
-/* What stopped it, as far as it fits beside the reason. */
+/* Adds what stopped the approval, as far as it fits beside the reason. */
 static void approve_set_failure(struct call *call, const struct review_approved *approved)
 {
     Sandbox__V1__ReviewFailure *out = xnew(Sandbox__V1__ReviewFailure);
@@ -173,7 +173,7 @@ static void approve_set_failure(struct call *call, const struct review_approved 
     call_take_failure(call, &out->base);
 }
 
-/* Reasons that lie in the changes, not in the request: a dry run answers with them. */
+/* Reasons that lie in the changes and not in the request. A dry run puts them into its answer. */
 static bool approve_is_refusal(const char *reason)
 {
     static const char *const reasons[] = { "CONFLICTS",        "DIFF_STALE",      "DIFF_NOT_SERVED", "NOT_ACCEPTED",

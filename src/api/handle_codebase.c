@@ -11,7 +11,7 @@ int handle_create_codebase(const struct request *request, const void *message, P
 {
     const Sandbox__V1__CreateCodebaseRequest *in = message;
     autodone(codebase_entry) struct codebase_entry entry = { 0 };
-    /* Who shows a token has said who they are. */
+    /* A token already names the owner. */
     int r = codebases_create(request->service, &request->caller, in->name, *in->owner_id ? in->owner_id : request->caller.owner,
                              in->idempotency_key, &entry, err);
 
@@ -69,10 +69,10 @@ int handle_delete_codebase(const struct request *request, const void *message, P
 struct file_answer {
     Sandbox__V1__ListFilesResponse *out;
     size_t cap;
-    size_t bytes; /* about what it takes on the wire */
+    size_t bytes; /* approximate size on the wire */
 };
 
-/* What a client takes in one answer, less what we cannot foresee. */
+/* The maximum message of a client, minus a margin. */
 #define LISTING_BYTES_MAX (3800u << 10)
 #define FILE_OVERHEAD_BYTES 40
 

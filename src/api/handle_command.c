@@ -10,13 +10,13 @@
 #include "base/mem.h"
 #include "service/commands.h"
 
-/* A message of a stream carries at most this much, so that no client is given more than it takes at once. */
+/* The maximum of output in one message of a stream, so that every client accepts it. */
 #define CHUNK_BYTES 32768
-/* Of both streams in an answer, which must fit into what clients of gRPC take by default (4 MiB), with the paths of conflicts
- * (CTL_SYNCED_PATHS_MAX) and the rest. What is no text grows threefold. */
+/* The maximum of both streams in an answer, which must fit into the 4 MiB that gRPC clients accept by default, together with the paths of
+ * conflicts (CTL_SYNCED_PATHS_MAX). Invalid UTF-8 grows threefold. */
 #define STREAMS_BYTES_MAX (((size_t) 4 << 20) - ((size_t) 64 << 10))
 
-/* What a call that waits for the end has collected. */
+/* The output that a call collects. */
 struct collected {
     struct buf out, err;
 };
@@ -91,7 +91,7 @@ static size_t smaller_size(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* Each stream has half of the module, and what the other one leaves of its half. */
+/* Each stream gets half of the space and what the other one leaves of its half. */
 static void exec_set_texts(Sandbox__V1__ExecResult *out, const struct collected *collected)
 {
     size_t half = STREAMS_BYTES_MAX / 2, out_len, err_len;
@@ -170,7 +170,7 @@ static int exec_send_output(enum ctl_stream stream, const void *bytes, size_t le
     return r;
 }
 
-/* The messages have no place for how it ended; what comes after them has. */
+/* The messages of the stream have no field for the exit code, so it is sent as a trailer. */
 static void exec_set_end(struct call *call, const struct command_result *result)
 {
     char number[32];

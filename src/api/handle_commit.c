@@ -1,4 +1,4 @@
-/* What was applied: provenance, what is pending, commits. */
+/* Applied changes: pending ones, provenance, commits. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +31,7 @@ static Sandbox__V1__AppliedGroup *make_group(const struct applied_group *group)
 
 /* ---- pending ---- */
 
-/* A token is the sandbox of the last group of its page; one that has nothing pending any more begins again. */
+/* A token is the sandbox of the last group of its page. If that sandbox has nothing pending any more, the list begins again. */
 static size_t pending_find_group(const struct applied_group *groups, size_t count, const char *token)
 {
     for (size_t i = 0; *token && i < count; i++)
@@ -100,7 +100,7 @@ static Sandbox__V1__AppliedChange *make_applied(const struct applied_change_row 
     return out;
 }
 
-/* Rows are never removed, and new ones come first: a token is how many rows come behind a page. */
+/* Rows are never removed and new ones come first, so a token is the number of rows behind a page. */
 static int provenance_take_offset(const char *token, int64_t total, size_t *ret, struct err *err)
 {
     char *end;
@@ -205,7 +205,7 @@ static Sandbox__V1__CommitFile *make_commit_file(const struct applied_change_row
     return out;
 }
 
-/* Whether all of them are there. */
+/* Returns whether all files fit. */
 static bool commit_add_files(Sandbox__V1__CommitFile ***files, size_t *count, const struct review_commit_plan *plan,
                              bool only_blocked, size_t room, int32_t *ret_total)
 {

@@ -1,4 +1,4 @@
-/* Deciding about a sandbox's changes otherwise than by approving them; and how they stand to the project. */
+/* Decisions about changes other than approval, and their conflicts with the project. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,7 +70,7 @@ int handle_discard(const struct request *request, const void *message, ProtobufC
 
 /* ---- undo ---- */
 
-/* The project has moved on: which paths, as far as they fit beside the reason. */
+/* The project has changed since: adds the paths, as far as they fit beside the reason. */
 static int undo_refuse(const struct request *request, const char *id, const struct review_undone *undone, struct err *err)
 {
     Sandbox__V1__ReviewFailure *out = xnew(Sandbox__V1__ReviewFailure);
@@ -127,7 +127,7 @@ int handle_undo_approval(const struct request *request, const void *message, Pro
     return 0;
 }
 
-/* The newest first; a token is the id of the last of its page. */
+/* Newest first. A token is the id of the last approval of its page. */
 int handle_list_approvals(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__ListApprovalsRequest *in = message;
@@ -178,7 +178,7 @@ static Sandbox__V1__ComparedFile *make_compared(const struct review_conflict_rep
     return out;
 }
 
-/* Those in conflict, or those that are not. */
+/* Adds the files that are in conflict, or those that are not. */
 static void conflicts_add_files(Sandbox__V1__GetConflictsResponse *out, const struct review_conflict_report *found,
                                 bool in_conflict, size_t *cap, size_t *bytes)
 {

@@ -13,13 +13,13 @@
 #include "review/patch.h"
 
 #define DIRECTORIES_MAX 1000
-#define MEASURED_MAX 5000 /* files whose lines are counted for the totals */
+#define MEASURED_MAX 5000 /* counts the lines for the totals of at most this many files */
 #define STREAM_BYTES ((size_t) 512 << 10)
 #define LINE_BYTES ((size_t) 256 << 10) /* of a line in one message of a stream */
 #define CHUNK_BYTES 65536
 #define HASHES_MAX 100000
 
-/* The changes at or below a path, which counts from either root. */
+/* Finds the changes at or below a path from either root. */
 static int diff_find_places(const struct review_diff *diff, const char *path, size_t **ret, size_t *ret_count, struct err *err)
 {
     autodone(buf) struct buf clean = BUF_EMPTY;
@@ -130,8 +130,8 @@ static int diff_measure(const struct request *request, struct review_diff *diff,
 
 /* ---- in pages ---- */
 
-/* A page ends before the file that does not fit on it. One that fits on no page is there without all of its hunks, and then has no hash: who
- * was shown a part of it has not seen it. */
+/* A page ends before a file that does not fit. A file that fits on no page is shown without some hunks and without a hash, because a client that
+ * got only a part has not seen the change. */
 static int make_page_file(const struct review_diff *diff, struct file_change *change, bool has_hunks, size_t room,
                           Sandbox__V1__FileChange **ret, struct err *err)
 {
@@ -153,7 +153,7 @@ static int make_page_file(const struct review_diff *diff, struct file_change *ch
 struct page_wish {
     size_t max;
     bool has_hunks;
-    char *after; /* owned: the path of the last file of the page before */
+    char *after; /* owned: the path of the last file on the page before */
 };
 
 static int diff_add_page(Sandbox__V1__Diff *out, const struct review_diff *diff, const size_t *places, size_t count,
@@ -221,10 +221,10 @@ int handle_get_diff(const struct request *request, const void *message, Protobuf
 
 /* ---- as a stream ---- */
 
-/* What is being sent of one file. */
+/* The state of sending one file. */
 struct file_stream {
     struct call *call;
-    const struct hunk *hunk;          /* whose lines are added */
+    const struct hunk *hunk;          /* whose lines are being added */
     Sandbox__V1__FileChange *message; /* owned: not sent yet */
     Sandbox__V1__Hunk *out;           /* its last hunk */
     size_t hunk_cap, line_cap, bytes;
@@ -255,7 +255,7 @@ static void diff_begin_hunk(struct file_stream *stream, const struct hunk *hunk)
     stream->bytes += 256;
 }
 
-/* What there is goes; what follows is of the same hunk. */
+/* Sends the message so far; the next one continues the same hunk. */
 static int diff_begin_part(struct file_stream *stream)
 {
     Sandbox__V1__FileChange *next = xnew(Sandbox__V1__FileChange);

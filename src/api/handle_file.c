@@ -20,9 +20,9 @@
 
 #define ETAG_MAX 64
 #define PAGE_ENTRIES 1000
-#define PAGE_BYTES_MAX ((size_t) 2 << 20) /* of names and paths in an answer */
+#define PAGE_BYTES_MAX ((size_t) 2 << 20) /* of names and paths in one answer */
 #define CHUNK_BYTES 65536
-#define CONTENT_BYTES_MAX ((int64_t) 1 << 30) /* that are gathered before the sandbox sees any of them */
+#define CONTENT_BYTES_MAX ((int64_t) 1 << 30) /* that the server spools before the sandbox sees the file */
 
 /* ---- what a path is ---- */
 
@@ -52,7 +52,7 @@ static Sandbox__V1__FileStat *make_file_stat(const char *path, const struct sand
     return out;
 }
 
-/* Whether it is a path at all is the service's to say: this is asked for when it has. */
+/* To be called after the service has accepted the path. */
 static void file_clean_path(const char *path, struct buf *ret)
 {
     if (path_clean(*path ? path : "/", *path ? strlen(path) : 1, ret) < 0)
@@ -187,7 +187,7 @@ int handle_read_file(const struct request *request, const void *message, Protobu
 
 /* ---- writing ---- */
 
-/* The file may change between this look and what follows; then what follows wins. */
+/* If the file changes between this check and the operation, the operation wins. */
 static int file_check_etag(const struct request *request, const char *id, const char *path, const char *wanted, struct err *err)
 {
     autodone(sandbox_file) struct sandbox_file file = { 0 };
@@ -226,7 +226,7 @@ static int file_take_metadata(struct call *call, ProtobufCMessage **ret, struct 
     return request_need(first->metadata->path, "path", err);
 }
 
-/* Into the file, to its end. */
+/* Writes the content into the file until the stream ends. */
 static int file_take_content(struct call *call, int fd, int64_t *ret_bytes, struct err *err)
 {
     *ret_bytes = 0;
@@ -251,7 +251,7 @@ static int file_take_content(struct call *call, int fd, int64_t *ret_bytes, stru
     }
 }
 
-/* As of an upload: a client that gives up may seem to have sent all. */
+/* As with uploads, a client that gives up may seem to have sent everything. */
 static int file_check_whole(struct call *call, int64_t announced, int64_t bytes, struct err *err)
 {
     if (call_is_cancelled(call))

@@ -1,4 +1,4 @@
-/* Processes in the background, and what they printed. */
+/* Background processes and their logs. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

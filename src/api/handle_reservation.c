@@ -26,7 +26,7 @@ static Sandbox__V1__Reservation *make_reservation(const struct reservation *from
     return out;
 }
 
-/* By path; a token is the path of the last of its page, and no two reservations have the same. */
+/* Sorted by path. A token is the last path of its page; no two reservations have the same path. */
 int handle_list_reservations(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
     const Sandbox__V1__ListReservationsRequest *in = message;
@@ -52,7 +52,7 @@ int handle_list_reservations(const struct request *request, const void *message,
     return 0;
 }
 
-/* A refusal is the answer, unless it is a failure of ours. */
+/* Whether the answer should report the error: it is a refusal and not a failure of the server. */
 static bool reservation_is_refused(const struct err *err)
 {
     return err->code == ERR_INVALID_ARGUMENT || err->code == ERR_FAILED_PRECONDITION || err->code == ERR_PERMISSION_DENIED ||
@@ -81,7 +81,7 @@ int handle_check_reservation(const struct request *request, const void *message,
         *err = why;
         return r;
     }
-    /* Which sandbox is in the way is only for those who see it. */
+    /* Only callers who see the other sandbox may learn its id. */
     autofree char *reserved_by =
         conflicts->count > 0 ? xprintf("'%s' is reserved by another sandbox", conflicts->items[0].wanted) : NULL;
     Sandbox__V1__CheckReservationResponse *out = xnew(Sandbox__V1__CheckReservationResponse);

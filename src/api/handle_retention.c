@@ -24,7 +24,7 @@ static Sandbox__V1__CollectableState collectable_state_of(enum sandbox_state sta
     return SANDBOX__V1__COLLECTABLE_STATE__COLLECTABLE_STATE_UNSPECIFIED;
 }
 
-/* -1: no criterion. */
+/* Returns -1 for a missing span: no criterion. */
 static int retention_take_span(const Google__Protobuf__Duration *span, const char *name, int64_t *ret, struct err *err)
 {
     int r = take_duration(span, name, ret, err);

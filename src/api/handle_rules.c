@@ -1,4 +1,4 @@
-/* The rules of a sandbox: replaced, changed, explained, and what others would mean. */
+/* Replaces, changes, explains, previews and lints the rules of a sandbox. */
 #include <errno.h>
 #include <string.h>
 
@@ -167,7 +167,7 @@ static Sandbox__V1__PreviewPermissionsResponse *make_preview(const struct rule_p
     return out;
 }
 
-/* What the request's rules are in. */
+/* Owns the rules of a request. */
 struct wanted_edit {
     struct rule_edit edit;
     struct rule_list rules; /* owned */

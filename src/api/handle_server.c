@@ -1,4 +1,4 @@
-/* The server itself: how it is, its drivers, and how commands of sandboxes over directories are confined. */
+/* The server: its status, its drivers, and profiles and limits of commands. */
 #include <errno.h>
 #include <string.h>
 

@@ -17,12 +17,12 @@
 struct conversation {
     const struct request *request;
     char id[SANDBOX_ID_MAX];
-    struct sandbox_terminal *link; /* owned; NULL: not begun */
+    struct sandbox_terminal *link; /* owned; NULL: not started yet */
     struct terminal_input input;
     bool keeps_alive, is_attached;
-    bool input_ended; /* the client says no more */
-    bool has_ended;   /* the process has */
-    bool is_over;     /* nothing more is sent */
+    bool input_ended; /* the client has ended its stream */
+    bool has_ended;   /* the process has ended */
+    bool is_over;     /* the conversation is to end */
 };
 
 /* ---- beginning ---- */
@@ -67,7 +67,7 @@ static int conversation_open(struct conversation *c, const Sandbox__V1__Terminal
         r = take_terminal_size(in->size, &command->rows, &command->cols, err);
     if (r < 0)
         return r;
-    /* What a program needs to know to draw; unless told otherwise. */
+    /* Programs need TERM to draw. */
     if (!in->pipes && !env_has_variable(&spec.env, "TERM"))
         pair_list_add(&spec.env, "TERM", "xterm-256color");
     c->keeps_alive = in->keep;
@@ -198,7 +198,7 @@ static int conversation_send_output(struct conversation *c, enum ctl_stream stre
     return r;
 }
 
-/* What it changed goes into the codebase, if it has one: whoever hears of the end finds it there. */
+/* Syncs the process's changes to the codebase, if the sandbox has one, before the client hears of the end. */
 static void conversation_sync(struct conversation *c)
 {
     struct caller caller = c->request->caller;
@@ -278,7 +278,7 @@ static int conversation_run(struct conversation *c, struct err *err)
     return r;
 }
 
-/* What nobody is attached to any more and nobody wanted to keep. A server that ends takes nothing with it. */
+/* Ends a process that no client is attached to and that was not to be kept. A server that shuts down leaves its processes alone. */
 static void conversation_leave(struct conversation *c)
 {
     if (c->link && !c->has_ended && !c->keeps_alive && !c->is_attached && !service_is_ending(c->request->service)) {

@@ -8,12 +8,12 @@
 
 /* ---- in ---- */
 
-/* Two methods that differ in what their first message says: how to begin, what to answer. */
+/* What differs between the two upload methods: how to begin and what to answer. */
 struct upload_kind {
     int (*begin)(const ProtobufCMessage *message, struct service *service, const struct caller *caller, struct upload **ret,
                  struct err *err);
     ProtobufCMessage *(*answer)(const ProtobufCMessage *first, const struct upload_result *result);
-    int64_t (*announced)(const ProtobufCMessage *first); /* bytes; 0: it does not say */
+    int64_t (*announced)(const ProtobufCMessage *first); /* in bytes; 0: unknown */
 };
 
 static int upload_begin_file(const ProtobufCMessage *message, struct service *service, const struct caller *caller,
@@ -81,7 +81,7 @@ static ProtobufCMessage *upload_answer_archive(const ProtobufCMessage *first, co
 static const struct upload_kind file_kind = { upload_begin_file, upload_answer_file, file_size },
                                 archive_kind = { upload_begin_archive, upload_answer_archive, archive_size };
 
-/* Both messages are a oneof of metadata and data, laid out alike. */
+/* Both messages are a oneof of metadata and data with the same layout. */
 _Static_assert(offsetof(Sandbox__V1__UploadChunk, content_case) == offsetof(Sandbox__V1__ArchiveChunk, content_case) &&
                    offsetof(Sandbox__V1__UploadChunk, data) == offsetof(Sandbox__V1__ArchiveChunk, data) &&
                    (int) SANDBOX__V1__UPLOAD_CHUNK__CONTENT_METADATA == (int) SANDBOX__V1__ARCHIVE_CHUNK__CONTENT_METADATA &&
@@ -119,8 +119,8 @@ static int upload_take_pieces(struct call *call, struct upload *upload, int64_t 
     }
 }
 
-/* Clients give up in two steps: node's HTTP/2 ends the stream, as if all had been sent, and resets it with the next frame. What was
- * announced, and a last look at whether anybody still waits, keep half a file from taking the place of a whole one. */
+/* Node's HTTP/2 client gives up in two steps: it ends the stream as if everything had been sent, and resets it with the next frame. The announced
+ * size and a last check for cancellation keep half a file from replacing a whole one. */
 static int upload_check_whole(struct call *call, const struct upload_kind *kind, const ProtobufCMessage *first, int64_t bytes,
                               struct err *err)
 {

@@ -1,12 +1,12 @@
 /*
- * The handlers of the methods, each of which takes the request apart, calls the module service, and puts the answer together. They know
- * neither gRPC nor HTTP (see call/call.h).
+ * The handlers of the methods. Each parses the request, calls the module service and makes the answer. They know neither gRPC nor HTTP (see
+ * call/call.h).
  */
 #pragma once
 
 #include "api/request.h"
 
-/* Of methods with one request and one answer, or with a stream of answers; request_run() calls them. */
+/* For methods with one request; request_run() calls them. A handler with a stream of answers sends them itself. */
 typedef int request_handler(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err);
 request_handler handle_create_sandbox, handle_get_sandbox, handle_list_sandboxes, handle_start_sandbox, handle_stop_sandbox,
     handle_destroy_sandbox, handle_exec, handle_exec_stream, handle_create_session, handle_list_sessions, handle_get_session,
@@ -26,6 +26,6 @@ request_handler handle_create_sandbox, handle_get_sandbox, handle_list_sandboxes
     handle_get_execution_config, handle_set_execution_config, handle_list_profiles, handle_get_profile, handle_put_profile,
     handle_delete_profile;
 
-/* Of methods that receive their requests themselves. The cookie is a struct api. */
+/* For methods that receive their requests themselves. The cookie is a struct api. */
 typedef int call_handler(struct call *call, void *cookie, struct err *err);
 call_handler handle_upload_files, handle_upload_archive, handle_write_file, handle_open_terminal;

@@ -38,7 +38,7 @@
         service, name, flags, &sandbox__v1__##in##__descriptor, &sandbox__v1__##out##__descriptor, run, { __VA_ARGS__ },       \
             summary, serve                                                                                                     \
     }
-/* Its handler is given the one request, or receives the requests itself. */
+/* ONE: the handler gets the single request. MANY: the handler receives the requests itself. */
 #define ONE(service, name, flags, in, out, handler, ...)                                                                       \
     METHOD(service, name, flags, in, out, request_run, handler, __VA_ARGS__)
 #define MANY(service, name, flags, in, out, handler, ...) METHOD(service, name, flags, in, out, handler, NULL, __VA_ARGS__)

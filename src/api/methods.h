@@ -7,5 +7,5 @@
 
 struct api;
 
-/* The table; `cookie` of it is the api. Lives as long as the program. */
+/* Returns the table of methods, which lives as long as the program. Its cookie is to be a struct api. */
 const struct method *api_methods(size_t *ret_count);

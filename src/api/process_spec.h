@@ -1,11 +1,11 @@
-/* What is to run, from a message: for processes and terminals. */
+/* Reads from a message which command to run, for processes and terminals. */
 #pragma once
 
 #include "service/sandbox_run.h"
 #include <sandbox/v1/process.pb-c.h>
 
 struct process_spec {
-    struct sandbox_command command; /* borrows from the message, and from below */
+    struct sandbox_command command; /* borrows from the message and from the fields below */
     const char **args;              /* owned array */
     struct pair_list env;           /* owned */
 };

@@ -81,7 +81,7 @@ int request_find_sandbox(const struct request *request, const char *given, char 
 
 /* ---- parts of requests ---- */
 
-/* A permission that was not given is none; a type that was not given stays so, and is told back as a glob's. */
+/* A missing permission means none. A missing type stays unspecified, and answers show it as a glob. */
 int take_rules(Sandbox__V1__PermissionRule *const *rules, size_t count, struct rule_list *ret, struct err *err)
 {
     for (size_t i = 0; i < count; i++) {

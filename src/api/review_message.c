@@ -12,9 +12,9 @@
 
 #define CONFLICTS_BYTES ((size_t) 256 << 10) /* of one file's */
 #define NAMES_MAX 100000
-#define BRIEF_OUTPUT_BYTES 500 /* of all hooks: a failure goes with gRPC's trailers, which clients bound */
+#define BRIEF_OUTPUT_BYTES 500 /* of all hooks together: a failure is sent in gRPC's trailers, whose size clients limit */
 
-/* The numbers of the messages are those of the code, with "not known" before them. */
+/* The enums of the messages are those of the code with UNSPECIFIED in front. */
 _Static_assert((int) SANDBOX__V1__CHANGE_KIND__CHANGE_KIND_RENAMED == FILE_CHANGE_RENAMED + 1, "kinds");
 _Static_assert((int) SANDBOX__V1__MERGE_STATE__MERGE_STATE_CONFLICT == RECONCILE_CONFLICT + 1, "states");
 _Static_assert((int) SANDBOX__V1__ACCEPTANCE_STATUS__ACCEPTANCE_STATUS_BINARY_IGNORED == ACCEPTANCE_BINARY_IGNORED + 1,
@@ -147,7 +147,7 @@ static char *make_safe(const char *bytes, size_t len)
     return make_text(safe.data ? safe.data : "", safe.len);
 }
 
-/* False: there was no room for all its lines. */
+/* False: not all lines fit. */
 static bool add_lines(Sandbox__V1__Hunk *out, const struct buf *lines, size_t *room)
 {
     size_t cap = 0;

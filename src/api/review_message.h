@@ -1,6 +1,6 @@
 /*
- * What reviews show and are told, as messages. Text of a stranger's is escaped for people; counts and lists are bounded by whoever asks, so
- * that an answer fits into what clients take.
+ * Converts between reviews and messages. Escapes untrusted text for display. Callers bound counts and lists, so that an answer fits into the maximum
+ * message size of clients.
  */
 #pragma once
 
@@ -9,36 +9,36 @@
 #include "service/reviews.h"
 #include <sandbox/v1/review.pb-c.h>
 
-/* Bytes of an answer, or of one message of a stream, before it ends. */
+/* An answer, or a message of a stream, ends when it has this many bytes. */
 #define REVIEW_ANSWER_BYTES ((size_t) 2 << 20)
 
 struct review_about {
     const char *sandbox_id;
-    const char *prefix; /* the sandbox's root from the project's */
+    const char *prefix; /* path of the sandbox's root in the project */
     const struct acceptance *acceptance;
 };
 
-/* Without hunks and hash. `is_read`: what file_diff_make() finds is in `change`. */
+/* Leaves out hunks and hash. `is_read`: file_diff_make() has filled in `change`. */
 Sandbox__V1__FileChange *make_file_change(const struct review_about *about, const struct file_change *change, bool is_read);
-/* What an approval says to have seen; NULL for what was not read. */
+/* The hash by which an approval names what its client has seen; NULL for a change that was not read. */
 char *make_change_hash(const struct file_change *change);
 /* Adds "0 ID HASH", a line: the change has been sent whole. Nothing for a change that could not be read. */
 void add_change_receipt(struct buf *out, const char *sandbox_id, const struct file_change *change);
 
-/* A hunk without its lines, at the end of the change's. */
+/* Appends a hunk without its lines to the change. */
 Sandbox__V1__Hunk *add_hunk(Sandbox__V1__FileChange *change, size_t *cap, const struct hunk *hunk);
 
-/* All of them, if they are no more than `room` bytes; otherwise as many as that, and false. */
+/* Adds all hunks, or as many as fit into `room` bytes and returns false. */
 bool add_hunks(Sandbox__V1__FileChange *change, const struct hunk_list *hunks, size_t room);
 
-/* The same text for each of them: an id, and both paths. */
+/* Sets a file's id and its two paths, from the project's root and from the sandbox's. */
 void set_change_paths(char **id, char **path, char **scope_path, const char *sandbox_id, const char *prefix,
                       const char *change_path);
 
-/* None, where they would be more than a part of an answer. */
+/* Returns none if they would take too large a part of an answer. */
 Sandbox__V1__ConflictHunk **make_conflicts(const struct threeway *merge, size_t *ret_count);
 
-/* Of the change at `place`. `is_brief`: as in a ReviewFailure. */
+/* The verdict about the change at `place`. `is_brief`: leaves out what a ReviewFailure has no room for. */
 Sandbox__V1__FileVerdict *make_verdict(const struct review_approved *approved, size_t place, bool is_brief);
 Sandbox__V1__HookResult **make_hooks(const struct hook_results *results, bool is_brief, size_t *ret_count);
 
@@ -47,7 +47,7 @@ Sandbox__V1__ChangeKind make_kind_of_name(const char *name); /* "added" */
 
 /* ---- requests ---- */
 
-/* What is meant; borrows from the message. */
+/* What a request selects; borrows from the message. */
 struct review_selection {
     struct review_choice choice;
     struct review_hunks *hunks;      /* owned */

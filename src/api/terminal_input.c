@@ -7,7 +7,7 @@ bool terminal_input_is_empty(const struct terminal_input *input)
     return input->typed.len == 0;
 }
 
-/* One message at a time is on its way. With pipes we are the one who writes, and go on as long as they take it. */
+/* Sends one message at a time to a terminal. Writes into a pipe until it is full. */
 static int type_next(struct terminal_input *input, struct err *err)
 {
     size_t at = 0;

@@ -1,6 +1,6 @@
 /*
- * What somebody types into a terminal, or into the pipe in its place, on its way there. A terminal takes one message at a time, a pipe as much
- * as fits: what neither takes yet is kept here, and whoever feeds this should read no more from its client until it is empty.
+ * Input on its way from a client to a terminal, or to the pipe in its place. A terminal accepts one message at a time and a pipe as much as fits;
+ * this keeps the rest. The owner should not read more from its client until this is empty.
  */
 #pragma once
 
@@ -13,19 +13,19 @@
 struct terminal_input {
     struct sandbox_terminal *link; /* borrowed */
     bool is_piped;
-    bool awaits_taking; /* what was typed last is not in the terminal yet */
-    bool ends;          /* after what is to be typed */
-    struct buf typed;   /* owned: what is to be typed */
+    bool awaits_taking; /* the last message has not been accepted yet */
+    bool ends;          /* the input ends behind `typed` */
+    struct buf typed;   /* owned: input that waits */
 };
 
-/* Nothing waits here: more may be read from the client. */
+/* Whether the owner may read more from the client. */
 bool terminal_input_is_empty(const struct terminal_input *input);
 
 int terminal_input_add(struct terminal_input *input, const void *bytes, size_t len, struct err *err);
-/* With pipes: nothing more is added. */
+/* With pipes: no more input will be added. */
 int terminal_input_end(struct terminal_input *input, struct err *err);
 
-/* TERMINAL_TAKEN has come. */
+/* To be called after TERMINAL_TAKEN. */
 int terminal_input_taken(struct terminal_input *input, struct err *err);
-/* sandbox_terminal_input_fd() is writable. */
+/* To be called when sandbox_terminal_input_fd() is writable. */
 int terminal_input_feed(struct terminal_input *input, struct err *err);
