@@ -198,7 +198,6 @@ int reviews_comment_delete(struct service *service, const struct caller *caller,
 {
     autodone(sandbox_row) struct sandbox_row row = { 0 };
     autodone(comment_edit) struct comment_edit edit = { .dir_fd = -1 };
-    autodone(comment_list) struct comment_list gone = { 0 };
     struct comment *comment = NULL;
     int r = strlen(actor) > COMMENT_AUTHOR_MAX ? err_invalid(err, "actor is longer than %d bytes", COMMENT_AUTHOR_MAX) : 0;
 
