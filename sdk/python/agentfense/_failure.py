@@ -181,6 +181,8 @@ def from_grpc_error(error: Any, subject: Subject = Subject()) -> SandboxError:
     made = _BY_REASON[reason](subject, text) if reason in _BY_REASON else None
     if made is None and subject.is_review:
         made = _of_review(code, subject, text, refusal)
+    elif made is None and reason == "INVALID_STATE":
+        made = SandboxNotRunningError(subject.sandbox_id, None, text)
     if made is None:
         made = _by_code(code, subject, text)
     made.reason = reason

@@ -265,13 +265,12 @@ def over(
     start_timeout: Seconds = None,
     **options: Any,
 ) -> Plan[Life]:
-    root = check_directory(path)
     name, rules = choose_rules(preset or (None if permissions else OVER_PRESET), permissions)
     info = yield from calls.create_sandbox(
         permissions=rules,
         preset=name or "view-only",
-        directory=root,
-        project_root=root if project is None else project,
+        directory=path,
+        project_root=path if project is None else project,
         **options,
     )
     return (yield from _created(Life(info, None, AtEnd.SETTLE), auto_start, start_timeout))

@@ -101,7 +101,7 @@ def _read_pem(value: Union[str, bytes, "os.PathLike[str]", None]) -> Optional[by
         raise InvalidConfigurationError(f"'{os.fspath(value)}' cannot be read", error.strerror) from error
 
 
-def _is_local(endpoint: str) -> bool:
+def is_local(endpoint: str) -> bool:
     host = endpoint.rpartition(":")[0].strip("[]").lower()
     return endpoint.startswith(("unix:", "unix-abstract:")) or host in ("localhost", "::1") or host.startswith("127.")
 
@@ -137,7 +137,7 @@ def make_options(
         client_cert=_read_pem(client_cert),
         client_key=_read_pem(client_key),
     )
-    if options.token and not options.secure and not _is_local(where):
+    if options.token and not options.secure and not is_local(where):
         warnings.warn(f"the token for '{where}' is sent without encryption; use secure=True", stacklevel=3)
     return options
 
@@ -151,7 +151,7 @@ def _channel_options(options: Options) -> Sequence[Tuple[str, int]]:
         ("grpc.keepalive_time_ms", 60000),
         ("grpc.keepalive_timeout_ms", 20000),
         # A proxy of the environment cannot reach this host, and should not see what stays on it.
-        ("grpc.enable_http_proxy", 0 if _is_local(options.endpoint) else 1),
+        ("grpc.enable_http_proxy", 0 if is_local(options.endpoint) else 1),
     )
 
 

@@ -14,7 +14,7 @@ from ._known import KnownSandbox
 from ._lifecycle import AtEnd, Life
 from ._review import Files as ReviewFiles
 from ._review import Hunks
-from ._rpc import AsyncCommandStream, Options, Plan, AsyncTransport, make_options
+from ._rpc import AsyncCommandStream, Options, Plan, AsyncTransport, is_local, make_options
 from .async_client import AsyncSessionWrapper
 from .async_parts import AsyncCommands, AsyncComments, AsyncFiles, AsyncProcesses, AsyncRules, AsyncSessions
 from .review import Approval, ApprovalRecord, Commit, Conflicts, Diff, Finish, Pending, Rebase, Undo
@@ -172,11 +172,13 @@ class AsyncSandbox(KnownSandbox):
         At the end of the `with` block the sandbox is stopped, and its changes wait: `connect` goes on with it. One without changes, or whose
         changes were approved or rejected, is deleted. A private server takes changes that were not approved with it.
         """
-        check_directory(path)
+        reached = make_options(endpoint, secure, token, ca_cert)
+        if is_local(reached.endpoint):
+            check_directory(path)
         _lifecycle.check_preset(preset)
         options.update(reserve=reserve, lock=lock, name=name, creator=owner, driver=driver)
         options.update(runtime=runtime, image=image, resources=resources)
-        where = await asyncio.get_running_loop().run_in_executor(None, _private.ensure, make_options(endpoint, secure, token, ca_cert), endpoint)
+        where = await asyncio.get_running_loop().run_in_executor(None, _private.ensure, reached, endpoint)
         return await cls._open(_lifecycle.over(path, project, preset, permissions, auto_start, start_timeout, **options), where)
 
     @staticmethod

@@ -13,7 +13,7 @@ from ._known import KnownSandbox
 from ._lifecycle import AtEnd, Life
 from ._review import Files as ReviewFiles
 from ._review import Hunks
-from ._rpc import CommandStream, Options, Plan, Transport, make_options
+from ._rpc import CommandStream, Options, Plan, Transport, is_local, make_options
 from .client import SessionWrapper
 from .parts import Commands, Comments, Files, Processes, Rules, Sessions
 from .review import Approval, ApprovalRecord, Commit, Conflicts, Diff, Finish, Pending, Rebase, Undo
@@ -196,11 +196,13 @@ class Sandbox(KnownSandbox):
         At the end of the `with` block the sandbox is stopped, and its changes wait: `connect` goes on with it. One without changes, or whose
         changes were approved or rejected, is deleted. A private server takes changes that were not approved with it.
         """
-        check_directory(path)
+        reached = make_options(endpoint, secure, token, ca_cert)
+        if is_local(reached.endpoint):
+            check_directory(path)
         _lifecycle.check_preset(preset)
         options.update(reserve=reserve, lock=lock, name=name, creator=owner, driver=driver)
         options.update(runtime=runtime, image=image, resources=resources)
-        where = _private.ensure(make_options(endpoint, secure, token, ca_cert), endpoint)
+        where = _private.ensure(reached, endpoint)
         return cls._open(_lifecycle.over(path, project, preset, permissions, auto_start, start_timeout, **options), where)
 
     @staticmethod

@@ -153,6 +153,11 @@ def test_its_life(box, manner):
     box.run("echo kept > new.txt")
     assert box.stop().status == SandboxStatus.STOPPED and box.start().status == SandboxStatus.RUNNING
     assert box.refresh().run("cat new.txt").stdout == "kept\n"
+    box.stop()
+    for ask in (lambda: box.run("true"), lambda: box.files.read("n.txt"), lambda: box.processes.start("true")):
+        with pytest.raises(agentfense.SandboxNotRunningError):
+            ask()
+    box.start()
     other = manner("connect", box.id)
     assert other.run("cat new.txt").stdout == "kept\n"
     other.close()
@@ -541,6 +546,14 @@ def test_what_cannot_be_over(manner, project):
         manner("over", project, endpoint="ftp://x")
     with SandboxClient() as client:
         assert not client.list_sandboxes(directory=project)
+
+
+def test_the_directory_is_one_of_the_servers_host(manner):
+    """Elsewhere it cannot be looked at."""
+    with pytest.raises(agentfense.ConnectionError):
+        manner("over", "/nowhere/on/this/host", endpoint="sandboxes.invalid:1")
+    with pytest.raises(ValueError, match="does not exist"):
+        manner("over", "/nowhere/on/this/host")
 
 
 def test_a_path_misleads_no_terminal(manner, project):
