@@ -7,7 +7,7 @@ import signal
 
 import grpc
 import pytest
-from api import failure, refused, token_of
+from api import failed, failure, refused, token_of
 from review import Review
 from sandbox.v1 import sandbox_pb2
 from server import eventually, rules, sandbox_id
@@ -272,7 +272,7 @@ def test_by_v1_as_well(shared, project):
     ({"directory": "PROJECT", "project_root": "PROJECT", "sync_on_completion": 1}, "over a codebase are synced"),
     ({"directory": "PROJECT", "project_root": "PROJECT", "host_mount": 9}, "host_mount 9"),
 ])
-def test_what_cannot_be_made_changes_nothing(client, project, fields, part):
+def test_what_cannot_be_made_changes_nothing(client, shared, project, fields, part):
     def fill(value):
         return value.replace("PROJECT", str(project)) if isinstance(value, str) else value
 
@@ -280,6 +280,8 @@ def test_what_cannot_be_made_changes_nothing(client, project, fields, part):
     before = (ids(client), ids(client, status=DELETED), ids(client, status=ERROR))
     given = {key: codebase if value == "CODEBASE" else fill(value) for key, value in fields.items()}
     refused(grpc.StatusCode.INVALID_ARGUMENT, part, client.create_sandbox, start=True, idempotency_key=str(project), **given)
+    names = {key: key.split("_")[0] + "".join(word.capitalize() for word in key.split("_")[1:]) for key in given}
+    failed(shared.http("POST", "/v1/sandboxes", {"start": True, **{names[key]: value for key, value in given.items()}}), 400, 3, part)
     assert (ids(client), ids(client, status=DELETED), ids(client, status=ERROR)) == before
     made = client.create_sandbox(codebase_id=codebase, idempotency_key=str(project))  # nor does it hold the key
     client.destroy_sandbox(sandbox_id=made.id)
