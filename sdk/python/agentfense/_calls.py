@@ -60,7 +60,7 @@ FILES_PER_PAGE = 5000  # of half a million files no answer is larger than others
 
 
 def pages(method: str, request: Any, subject: Subject, field: str, convert_one: Callable[[Any], T]) -> Plan[List[T]]:
-    """All pages of a list: what `field` of the answers has."""
+    """Fetches all pages of a list and converts the items, which are in `field` of each answer."""
     found: List[T] = []
     while True:
         answer = yield Call(method, request, subject)
@@ -74,7 +74,7 @@ def pages(method: str, request: Any, subject: Subject, field: str, convert_one: 
 
 
 def _switch(value: Optional[bool]) -> int:
-    """The server's default, on, off."""
+    """Spells None (the server's default), True and False as the API does."""
     return 0 if value is None else 1 if value else 2
 
 
@@ -276,7 +276,7 @@ def disk_use(sandbox_id: str) -> Plan[int]:
 
 
 def line_of(command: Command) -> str:
-    """A line for the shell; a program with its arguments is quoted.
+    """Makes a line for the shell; a program with its arguments is quoted.
 
     >>> line_of("ls | wc"), line_of(["echo", "a b"])
     ('ls | wc', "echo 'a b'")
@@ -285,7 +285,7 @@ def line_of(command: Command) -> str:
 
 
 class _Input(NamedTuple):
-    """What a command is given: all of it, or the beginning of what does not fit into a message, and where the rest is."""
+    """The input of a command: all of it, or, if it does not fit into one message, its beginning and the file with the rest."""
 
     first: bytes = b""
     rest: Union[IO[str], IO[bytes], None] = None
@@ -322,7 +322,7 @@ def exec_call(
     workdir: Optional[str] = None,
     timeout: Seconds = None,
 ) -> Call:
-    """`Exec` and `ExecStream` are asked alike."""
+    """Makes the call for `Exec` or `ExecStream`, which have the same request."""
     given = _take_input(stdin)
     if given.is_large:
         raise InvalidConfigurationError(f"an input of more than {INPUT_MAX} bytes can be given to `run` only")
@@ -340,7 +340,7 @@ def exec_call(
 
 
 class _Watched:
-    """Output as it comes: for whoever wants to be called with it, and all of it for the result."""
+    """Decodes output while it arrives, passes it to the callbacks, and keeps it for the result."""
 
     def __init__(self, on_stdout: OnOutput, on_stderr: OnOutput) -> None:
         self.watchers = {"stdout": on_stdout, "stderr": on_stderr}
@@ -368,7 +368,7 @@ def _exec_piped(
     timeout: Seconds,
     watched: _Watched,
 ) -> Plan[ExecResult]:
-    """With an input of any size."""
+    """Runs a command with an input of any size, through the pipes of OpenTerminal."""
     line, seconds, ends = line_of(command), convert.seconds_of(timeout), []
     spec = messages.ProcessSpec(command=line, env=dict(env or {}), workdir=workdir or "")
 
@@ -453,7 +453,7 @@ def destroy_session(session_id: str) -> Plan[None]:
 
 
 def close_quietly(session: Session) -> Plan[None]:
-    """At the end of a `with` block: a session that has ended by itself is as good as closed."""
+    """Closes a session at the end of a `with` block. It is no error if the session has ended already."""
     try:
         yield from destroy_session(session.id)
     except (SessionNotFoundError, SessionClosedError):
@@ -549,7 +549,7 @@ def upload_directory(
     compress: bool = False,
     replace: bool = False,
 ) -> Plan[UploadResult]:
-    """One archive, made while it is sent, whatever the number of files."""
+    """Sends a directory as one archive, which is made while it is sent."""
     root = check_directory(path)
     rules = IgnoreRules.of(ignore_patterns, include_default_ignores)
     entries = yield Blocking(lambda: list(scan(root, rules)))

@@ -50,12 +50,12 @@ _LIMITS = ("memory_bytes", "cpu_quota", "cpu_shares", "pids_limit", "disk_bytes"
 
 
 def seconds_of(value: Seconds) -> float:
-    """A timeout in seconds, however it was given; 0 if it was not."""
+    """Converts a timeout to seconds; None is 0."""
     return value.total_seconds() if isinstance(value, timedelta) else float(value or 0)
 
 
 def to_duration(value: Seconds) -> Any:
-    """A Duration, or None: a timeout of nothing is not sent."""
+    """Makes a Duration; None for no timeout, which is not sent."""
     seconds = seconds_of(value)
     if seconds < 0:
         raise InvalidConfigurationError(f"a duration cannot be negative: {seconds:g} s")

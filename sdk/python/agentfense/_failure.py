@@ -50,7 +50,7 @@ class Subject(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """What the server says about an error beside its text. A failure lists what stands in the way."""
+    """The machine-readable part of an error. The failures list the files or paths that caused the refusal."""
 
     reason: Optional[str] = None
     review: Any = None  # a ReviewFailure
@@ -103,7 +103,7 @@ def _refusal(error: Any) -> Refusal:
 
 
 def _seconds(subject: Subject) -> float:
-    """The timeout that held: the one asked for, or as long as it took when the server's did."""
+    """Returns the timeout that ended the command: the requested one, or the elapsed time if it was the server's."""
     if subject.timeout and (not subject.elapsed or subject.elapsed > subject.timeout - 1):
         return subject.timeout
     return round(subject.elapsed, 3)
@@ -136,7 +136,7 @@ _REVIEW_BY_REASON: Dict[str, Callable[[str, List[str], str], ReviewError]] = {
 
 
 def _of_review(code: Any, subject: Subject, text: str, refusal: Refusal) -> Optional[SandboxError]:
-    """A step of a review that is refused for what is so, not for how it was asked."""
+    """Makes the exception if the state of the sandbox or the project caused the refusal, and not the request itself."""
     Code = grpc.StatusCode
     if refusal.reason in ("HOOK_FAILED", "HOOKS_UNREADABLE"):
         return HookFailedError(subject.sandbox_id, refusal.paths, text, refusal.hooks)
@@ -173,7 +173,7 @@ def _by_code(code: Any, subject: Subject, text: str) -> SandboxError:
 
 
 def from_grpc_error(error: Any, subject: Subject = Subject()) -> SandboxError:
-    """The exception for a call that failed."""
+    """Makes the exception for a call that failed."""
     code = error.code()
     text = f"{subject.what}. {error.details() or ''}".rstrip()
     refusal = _refusal(error)

@@ -1,4 +1,4 @@
-"""What is known of a sandbox, a session, without asking: the same for programs with an event loop and for those without."""
+"""Properties of sandboxes and sessions that need no call, shared by the classes with and without an event loop."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class KnownSandbox:
 
     @property
     def status(self) -> SandboxStatus:
-        """As last seen; `refresh()` looks again."""
+        """The status when the server was last asked; `refresh()` asks again."""
         return self._life.info.status
 
     @property
@@ -36,17 +36,17 @@ class KnownSandbox:
 
     @property
     def directory(self) -> str:
-        """What it is over; "" if that is a codebase."""
+        """The directory that the sandbox is over; "" if it is over a codebase."""
         return self._life.info.directory
 
     @property
     def decision(self) -> str:
-        """`open`, `approved` or `rejected`, as last seen."""
+        """`open`, `approved` or `rejected`, when the server was last asked."""
         return self._life.info.decision
 
     @property
     def codebase(self) -> Codebase:
-        """What it is over; a SandboxError if that is a directory."""
+        """The codebase that the sandbox is over. Raises a SandboxError if it is over a directory."""
         return self._life.codebase
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""The life of a sandbox as people use it, as plans: what `Sandbox` and `AsyncSandbox` have in common."""
+"""Making, running and ending a sandbox, as plans for `Sandbox` and `AsyncSandbox`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OVER_PRESET = "development"
 
 
 def codebase_path(path: str) -> str:
-    """Where a path of the sandbox is in the codebase: `/workspace/x`, `/x` and `x` are the same.
+    """Converts a path of the sandbox to a path of the codebase: `/workspace/x`, `/x` and `x` are the same.
 
     >>> [codebase_path(path) for path in ("/workspace", "/workspace/x", "/x", "x")]
     ['', 'x', 'x', 'x']
@@ -44,7 +44,7 @@ class AtEnd(Enum):
 
 
 class Life:
-    """What is known of one sandbox, and who removes it."""
+    """The last known state of a sandbox, and what the end of its `with` block does."""
 
     def __init__(self, info: SandboxInfo, codebase: Optional[Codebase], at_end: AtEnd, owns_codebase: bool = False) -> None:
         self.info = info
@@ -72,7 +72,7 @@ class Life:
         self.info = yield from calls.get_sandbox(self.info.id, include_deleted=True)
 
     def delete(self, purge: bool = False) -> Plan[None]:
-        """One that is gone already is as good as deleted."""
+        """Deletes the sandbox. It is no error if it does not exist any more."""
         with contextlib.suppress(SandboxNotFoundError):
             yield from calls.destroy_sandbox(self.info.id, purge)
         self.info.status = SandboxStatus.DELETED
@@ -86,7 +86,7 @@ class Life:
             yield from calls.delete_codebase(self.codebase.id)
 
     def settle(self) -> Plan[None]:
-        """Only changes that wait are worth keeping a sandbox for, and the paths that it reserves."""
+        """Keeps the sandbox, and the paths that it reserves, only if changes wait in it."""
         try:
             yield from self.refresh()
             if self.info.state == "deleted":
@@ -124,7 +124,7 @@ class Life:
             resource, limit = str(payload.get("resource", "unknown")), str(payload.get("limit", "unknown"))
             raise CommandLimitError(result.command, result.exit_code, result.stdout, result.stderr, resource, limit)
 
-    # Over a codebase these act on the codebase, as ever; over a directory there is only what the sandbox sees.
+    # Over a codebase these methods use the codebase. Over a directory they use the files that the sandbox sees.
 
     def read_file(self, path: str) -> Plan[bytes]:
         where = codebase_path(path)
@@ -168,7 +168,7 @@ class Life:
 
 
 def check_preset(preset: Optional[str]) -> None:
-    """An unknown preset is an error before anything is made."""
+    """Raises ValueError for an unknown preset, before anything is made."""
     if preset is not None:
         get_preset(preset)
 
@@ -208,7 +208,7 @@ def _create(
 
 
 def _make_codebase(name: str, owner_id: Optional[str]) -> Plan[Codebase]:
-    """Of nobody in particular it is this user's; who comes with a token makes what is the token's owner's."""
+    """Makes a codebase for `owner_id`, or for this user. With a token of another owner it belongs to that owner."""
     try:
         return (yield from calls.create_codebase(name, owner_id or generate_owner_id()))
     except PermissionDeniedError as error:
@@ -238,7 +238,7 @@ def from_local(
         codebase = yield from calls.get_codebase(codebase.id)
         return (yield from _create(codebase, True, preset, permissions, auto_start, start_timeout, options))
     except BaseException:
-        # Also when the caller is interrupted or cancelled: nothing is left behind.
+        # Remove everything, also if the caller is interrupted or cancelled.
         yield from _undo(None, codebase)
         raise
 

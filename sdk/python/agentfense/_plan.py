@@ -1,4 +1,4 @@
-"""Carrying out a plan: a generator that yields what is to be done and is given what came of it."""
+"""Carries out a plan: a generator that yields steps and receives their results."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 def run(plan: Generator[S, Any, T], perform: Callable[[S], Any]) -> T:
-    """Does each step by `perform`. What that raises is raised in the plan, which may undo what it did."""
+    """Carries out each step with `perform`. Exceptions are raised inside the plan, so that it can clean up."""
     try:
         step = next(plan)
         while True:
@@ -25,7 +25,7 @@ def run(plan: Generator[S, Any, T], perform: Callable[[S], Any]) -> T:
 
 
 async def run_async(plan: Generator[S, Any, T], perform: Callable[[S], Awaitable[Any]]) -> T:
-    """Likewise in an event loop."""
+    """Does the same in an event loop."""
     try:
         step = next(plan)
         while True:

@@ -1,4 +1,4 @@
-"""A server of one's own, where none is there: it lives as long as this process.
+"""A private server, for programs that find none. It lives as long as this process.
 
 `agentfense serve` is started by a keeper (`_keeper.py`), with a state directory of its own, reachable by a unix socket that only this
 user may open. The keeper ends it when this process ends, in whatever way, and destroys its sandboxes first: they would
@@ -30,7 +30,7 @@ SOCKET_PATH_MAX = 100  # what sun_path holds, with room for our names
 
 
 class PrivateServer:
-    """The keeper and where its server listens."""
+    """The keeper process and the address of its server."""
 
     def __init__(self, binary: str) -> None:
         top = tempfile.gettempdir()
@@ -103,7 +103,7 @@ def _listens(address: str) -> bool:
 
 
 def _check_listens(endpoint: str) -> None:
-    """Where none of ours is started, somebody else has to be there; otherwise it is told why none was."""
+    """Raises a ConnectionError that says why no private server was started, unless another server listens."""
     if _listens(endpoint):
         return
     if _is_off():
@@ -116,7 +116,7 @@ def _check_listens(endpoint: str) -> None:
 
 
 def _answers(endpoint: str) -> bool:
-    """Whether a server is there that lets us in: something else may listen on that port, or another user's server."""
+    """Whether a server answers there and lets us in. Another program, or another user's server, may listen on that port."""
     if not _listens(endpoint):
         return False
     transport = Transport(Options(endpoint))
@@ -135,7 +135,7 @@ def _is_default(options: Options, given: Optional[str]) -> bool:
 
 
 def prefer(options: Options, given: Optional[str]) -> Options:
-    """The private server of this process, if there is one already and no other was asked for."""
+    """Returns the address of this process's private server if there is one and the caller named no other."""
     if _server is not None and _server.is_alive() and _is_default(options, given):
         return options._replace(endpoint=_server.endpoint)
     return options

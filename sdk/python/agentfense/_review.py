@@ -65,7 +65,7 @@ def _file_of(message: Any) -> FileChange:
 
 
 def _assemble(chunks: Iterable[Any], is_whole: bool) -> Diff:
-    """Puts the messages of StreamDiff together: `more` goes on with the file, and an equal id with the hunk, of the one before."""
+    """Joins the messages of StreamDiff. A message `more` continues the last file; a hunk with the id of the last hunk continues that."""
     whole = Diff([], "", is_whole)
     is_open = False  # the last line so far goes on
     for chunk in chunks:
@@ -122,13 +122,13 @@ def patch(sandbox_id: str, path: Optional[str] = None) -> Plan[bytes]:
 
 
 def _split(files: Files) -> Tuple[List[str], List[str]]:
-    """Paths and ids."""
+    """Separates paths from the ids of FileChange objects."""
     given = [files] if isinstance(files, (str, FileChange)) else list(files)
     return [one for one in given if isinstance(one, str)], [one.id for one in given if isinstance(one, FileChange)]
 
 
 def _selection(files: Optional[Files], hunks: Hunks) -> Any:
-    """Everything, if nothing is named."""
+    """Selects everything if neither files nor hunks are given."""
     selection = messages.Selection(all=files is None and hunks is None)
     if files is not None:
         paths, ids = _split(files)
@@ -271,7 +271,7 @@ def restore(sandbox_id: str) -> Plan[SandboxInfo]:
 
 
 def _check_repository(info: SandboxInfo) -> None:
-    """Asked without a project, the server would look at others' changes, or want one."""
+    """Without a project the server would use its default project, which has nothing to do with this sandbox."""
     if not info.directory:
         raise ReviewError(info.id, (), "It is over a codebase: approved changes are a version of that, and there is no repository.")
 

@@ -55,7 +55,7 @@ class Call(NamedTuple):
 
 
 class Blocking(NamedTuple):
-    """A step: something that takes its time, such as reading a directory."""
+    """A step: a function that blocks, such as one that reads a directory."""
 
     work: Callable[[], Any]
 
@@ -179,7 +179,7 @@ def _exit_code(metadata: Optional[Iterable[Any]]) -> Optional[int]:
 
 
 class _Requests(Iterator[Any]):
-    """Requests of a stream. gRPC keeps to itself what fails while it reads them, so it is remembered here."""
+    """The requests of a stream. gRPC swallows exceptions of the iterator, so this class keeps them."""
 
     def __init__(self, messages: Iterator[Any]) -> None:
         self._messages = messages
@@ -200,7 +200,7 @@ def _watched(call: Call) -> Call:
 
 
 class Stream(Iterator[T]):
-    """What a method sends, as it comes. Closing it, or leaving its `with` block, before the end cancels the call."""
+    """An iterator over the messages of a streaming method. Closing it, or leaving its `with` block, before the end cancels the call."""
 
     def __init__(self, call: Call, answers: Any, options: Options, convert: Callable[[Any], T]) -> None:
         self._call = call
@@ -243,7 +243,7 @@ class CommandStream(Stream[bytes]):
 
 
 class OutputStream(Stream[Output]):
-    """As CommandStream, in pieces that know whether they were written to stdout or to stderr."""
+    """The output of a command while it runs; each piece says whether it was written to stdout or to stderr."""
 
 
 class AsyncStream(AsyncIterator[T]):
@@ -300,7 +300,7 @@ def _data_of(message: Any) -> bytes:
 
 
 class Transport:
-    """Carries out plans; whoever asks waits."""
+    """Carries out plans in the thread of the caller."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -362,7 +362,7 @@ _END = object()
 
 
 async def _in_thread(messages: Iterator[Any]) -> AsyncIterator[Any]:
-    """What an iterator gives that reads files, without keeping the loop waiting."""
+    """Iterates in a thread, because the iterator may read files, which would block the event loop."""
     loop = asyncio.get_running_loop()
     while True:
         message = await loop.run_in_executor(None, next, messages, _END)

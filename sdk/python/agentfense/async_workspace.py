@@ -1,4 +1,4 @@
-"""`AsyncSandbox.over` by its first name."""
+"""The old name of sandboxes over directories, as coroutines."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class AsyncWorkspace(AsyncSandbox):
         ca_cert: Union[str, bytes, None] = None,
         **options: Any,
     ) -> W:
-        """The same as `Sandbox.over`; `url` is its `endpoint`."""
+        """Does the same as `Sandbox.over`; `url` is its `endpoint`."""
         return await cls.over(
             path, project, preset, permissions, reserve, lock, None, owner, driver, None, None, None, url, False, token, ca_cert, **options
         )
@@ -53,18 +53,18 @@ class AsyncWorkspace(AsyncSandbox):
         token: Optional[str] = None,
         ca_cert: Union[str, bytes, None] = None,
     ) -> W:
-        """One that somebody made, also one that was deleted."""
+        """Connects to an existing sandbox, also to a deleted one."""
         where = await asyncio.get_running_loop().run_in_executor(None, _private.ensure, make_options(url, False, token, ca_cert), url)
         return await cls._open(_lifecycle.connect(workspace_id, True, AtEnd.SETTLE), where)
 
     @property
     def status(self) -> str:  # type: ignore[override]
-        """active, stopped, approved, rejected, deleted or error, as last seen."""
+        """active, stopped, approved, rejected, deleted or error, when the server was last asked."""
         return self._life.info.state
 
     @property
     def info(self) -> WorkspaceInfo:  # type: ignore[override]
-        """What was known of it last; `refresh()` asks again."""
+        """The state of the sandbox when the server was last asked; `refresh()` asks again."""
         known = self._life.info
         return WorkspaceInfo(
             id=known.id,
@@ -94,5 +94,5 @@ class AsyncWorkspace(AsyncSandbox):
         on_stdout: OnOutput = None,
         on_stderr: OnOutput = None,
     ) -> ExecResult:
-        """As that of a sandbox, with the server's timeout unless said otherwise."""
+        """Runs a command as `Sandbox.run` does, with the server's timeout by default."""
         return await super().run(command, timeout, env, workdir, raise_on_error, stdin, cwd, on_stdout, on_stderr)

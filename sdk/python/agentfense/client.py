@@ -1,4 +1,4 @@
-"""The API, method by method, for whoever wants all of it. `Sandbox` is the short way."""
+"""The methods of the API for sandboxes and codebases, one by one. `Sandbox` is the short way."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ class SessionWrapper(KnownSession):
         self._session = session
 
     def exec(self, command: str, timeout: Seconds = None) -> ExecResult:
-        """Runs a command in it. If it takes too long it is interrupted; the session lives on."""
+        """Runs a command in the session. After the timeout the command is interrupted; the session stays open."""
         return self._transport.run(calls.session_exec(self.id, command, timeout))
 
     def exec_stream(self, command: str, timeout: Seconds = None) -> CommandStream:
-        """Runs a command in it and gives its output as it comes."""
+        """Runs a command in the session and returns an iterator over its output."""
         return self._transport.stream(calls.session_call("SessionExecStream", self.id, command, timeout))
 
     def close(self) -> None:
-        """Ends its shell and what runs in it."""
+        """Ends the shell and the commands that run in it."""
         self._transport.run(calls.destroy_session(self.id))
         self._session.status = SessionStatus.CLOSED
 
@@ -91,7 +91,7 @@ class SandboxClient:
         return self._transport.options.endpoint
 
     def close(self) -> None:
-        """Closes the connection. Sandboxes go on."""
+        """Closes the connection. Sandboxes keep running."""
         self._transport.close()
 
     def __enter__(self) -> SandboxClient:
@@ -109,7 +109,7 @@ class SandboxClient:
         workdir: Optional[str] = None,
         timeout: Seconds = None,
     ) -> CommandStream:
-        """Runs a command and gives its output as it comes; afterwards `exit_code` of the stream tells how it ended."""
+        """Runs a command and returns an iterator over its output. At its end the stream has the `exit_code`."""
         return self._transport.stream(calls.exec_call("ExecStream", sandbox_id, command, stdin, env, workdir, timeout))
 
     def create_session(self, sandbox_id: str, shell: Optional[str] = None, env: Env = None) -> SessionWrapper:
@@ -136,7 +136,7 @@ class SandboxClient:
         directory: Optional[PathLike] = None,
         **options: Any,
     ) -> SandboxInfo:
-        """Makes a sandbox on a codebase, or over a `directory`; `start_sandbox` starts it. The preset's rules stand before `permissions`.
+        """Makes a sandbox over a codebase, or over a `directory`; `start_sandbox` starts it. The rules are those of `preset`, followed by `permissions`.
 
         `options` are project_root, reserve (paths), lock, name, driver, profile, host_mount, restarts, tags, metadata, behavior, creator,
         creator_type and idempotency_key, with the meaning that docs/server.md gives them.
@@ -159,11 +159,11 @@ class SandboxClient:
         return self._transport.run(plan)
 
     def get_sandbox(self, sandbox_id: str, include_deleted: bool = False) -> SandboxInfo:
-        """The sandbox as it is now."""
+        """Returns the current state of a sandbox."""
         return self._transport.run(calls.get_sandbox(sandbox_id, include_deleted))
 
     def list_sandboxes(self, codebase_id: Optional[str] = None, **filters: Any) -> List[SandboxInfo]:
-        """All sandboxes but deleted ones, or those on one codebase.
+        """Lists all sandboxes but deleted ones, or those over one codebase.
 
         `filters` are status, base ("codebase", "directory"), decision ("open", "approved", "rejected"), name, directory, creator, tags, labels
         and, for administrators, owner_id.
@@ -175,11 +175,11 @@ class SandboxClient:
         return self._transport.run(calls.start_sandbox(sandbox_id, timeout))
 
     def stop_sandbox(self, sandbox_id: str) -> SandboxInfo:
-        """Ends its processes and sessions; what it changed stays."""
+        """Stops a sandbox: its processes and sessions end, its changes stay."""
         return self._transport.run(calls.stop_sandbox(sandbox_id))
 
     def destroy_sandbox(self, sandbox_id: str, purge: bool = False) -> None:
-        """Removes the sandbox, in whatever state it is. Changes that were not approved are kept for a while, unless `purge`."""
+        """Deletes a sandbox in any state. Changes that were not approved are kept for a while, unless `purge` is true."""
         self._transport.run(calls.destroy_sandbox(sandbox_id, purge))
 
     def update_permissions(
@@ -188,14 +188,14 @@ class SandboxClient:
         permissions: Optional[Iterable[RuleLike]] = None,
         preset: Optional[str] = None,
     ) -> SandboxInfo:
-        """Gives a sandbox other rules instead of all it has; they hold at once, also for files that are open.
+        """Replaces all rules of a sandbox. The new ones hold at once, also for files that are open.
 
         Nothing of a preset stays unless it is named again. To add rules, send ``get_sandbox(id).permissions`` with them.
         """
         return self._transport.run(calls.update_permissions(sandbox_id, permissions, preset))
 
     def explain_permission(self, sandbox_id: str, path: str) -> Explanation:
-        """Which level a path has in the sandbox, by which rule, and why."""
+        """Explains which level a path has in the sandbox, and which rule decides that."""
         return self._transport.run(calls.explain_permission(sandbox_id, path))
 
     def list_events(
@@ -204,7 +204,7 @@ class SandboxClient:
         codebase_id: Optional[str] = None,
         type: Optional[str] = None,
     ) -> List[Event]:
-        """What happened: commands, refusals, limits that were reached."""
+        """Lists what happened: commands, refusals, limits that were reached."""
         return self._transport.run(calls.list_events(sandbox_id, codebase_id, type))
 
     def exec(
@@ -216,19 +216,19 @@ class SandboxClient:
         workdir: Optional[str] = None,
         timeout: Seconds = None,
     ) -> ExecResult:
-        """Runs a command with /bin/sh in a sandbox that runs."""
+        """Runs a command with /bin/sh in a running sandbox."""
         return self._transport.run(calls.exec_command(sandbox_id, command, stdin, env, workdir, timeout))
 
     def get_session(self, session_id: str) -> Session:
-        """The session as it is now."""
+        """Returns the current state of a session."""
         return self._transport.run(calls.get_session(session_id))
 
     def list_sessions(self, sandbox_id: str) -> List[Session]:
-        """The sessions of a sandbox."""
+        """Lists the sessions of a sandbox."""
         return self._transport.run(calls.list_sessions(sandbox_id))
 
     def destroy_session(self, session_id: str) -> None:
-        """Ends a session and what runs in it."""
+        """Ends a session and the commands that run in it."""
         self._transport.run(calls.destroy_session(session_id))
 
     def close_session(self, session_id: str) -> None:
@@ -244,15 +244,15 @@ class SandboxClient:
         return self._transport.run(calls.create_codebase(name, owner_id))
 
     def get_codebase(self, codebase_id: str) -> Codebase:
-        """The codebase as it is now."""
+        """Returns the current state of a codebase."""
         return self._transport.run(calls.get_codebase(codebase_id))
 
     def list_codebases(self, owner_id: Optional[str] = None) -> List[Codebase]:
-        """All codebases, or those of one owner."""
+        """Lists all codebases, or those of one owner."""
         return self._transport.run(calls.list_codebases(owner_id))
 
     def delete_codebase(self, codebase_id: str, force: bool = False) -> None:
-        """Removes a codebase; by force also while sandboxes on it run, which are stopped."""
+        """Deletes a codebase. With `force` running sandboxes over it are stopped first."""
         self._transport.run(calls.delete_codebase(codebase_id, force))
 
     def upload_file(
@@ -263,7 +263,7 @@ class SandboxClient:
         chunk_size: int = 65536,
         mode: int = 0,
     ) -> UploadResult:
-        """Writes one file. Of `mode` the bits for executing count."""
+        """Writes one file. `mode` decides only whether it is executable."""
         return self._transport.run(calls.upload_file(codebase_id, file_path, content, chunk_size, mode))
 
     def upload_directory(
@@ -285,28 +285,28 @@ class SandboxClient:
         return self._transport.run(plan)
 
     def download_file(self, codebase_id: str, file_path: str, version: int = 0) -> bytes:
-        """The content of a file, now or as it was at a version."""
+        """Returns the content of a file, now or at a version."""
         return self._transport.run(calls.download_file(codebase_id, file_path, version))
 
     def download_archive(self, codebase_id: str, path: str = "") -> bytes:
-        """A tar archive of the codebase, or of what is beneath a path, as it is.
+        """Returns a tar archive of the codebase, or of a part of it, byte for byte.
 
         An agent may have written to its ``.git`` too: ``agentfense codebase get`` leaves out what git would run there.
         """
         return self._transport.run(calls.download_archive(codebase_id, path))
 
     def list_files(self, codebase_id: str, path: str = "", recursive: bool = False) -> List[FileInfo]:
-        """The files of a directory of the codebase."""
+        """Lists the files of a directory of the codebase."""
         return self._transport.run(calls.list_files(codebase_id, path, recursive))
 
     def delete_file(self, codebase_id: str, file_path: str) -> Codebase:
-        """Removes a file, or a directory with all that is in it."""
+        """Deletes a file, or a directory with its content."""
         return self._transport.run(calls.delete_file(codebase_id, file_path))
 
     def list_versions(self, codebase_id: str) -> List[Version]:
-        """The versions that are kept, the newest first."""
+        """Lists the versions of a codebase that are kept, the newest first."""
         return self._transport.run(calls.list_versions(codebase_id))
 
     def restore_version(self, codebase_id: str, version: int, path: str = "") -> Version:
-        """Makes the codebase, or one path, what it was at a version."""
+        """Restores the codebase, or one path of it, to a version."""
         return self._transport.run(calls.restore_version(codebase_id, version, path))

@@ -1,4 +1,4 @@
-"""What can go wrong, as exceptions.
+"""The exceptions of the package.
 
 All are :class:`SandboxError`. Where Python has an exception of its own for the same thing (``TimeoutError``,
 ``FileNotFoundError``, ``PermissionError``, ``ConnectionError``), ours are that as well, so either may be caught.
@@ -60,7 +60,7 @@ class SandboxNotFoundError(SandboxError):
 
 
 class SandboxNotRunningError(SandboxError):
-    """The sandbox would have to run for this."""
+    """The sandbox has to run for this, and does not."""
 
     def __init__(self, sandbox_id: str, current_status: Optional[str] = None, details: Optional[str] = None) -> None:
         known = f" It is {current_status}." if current_status else ""
@@ -95,7 +95,7 @@ class CommandTimeoutError(SandboxError, builtins.TimeoutError):
 
 
 class CommandExecutionError(SandboxError):
-    """The command ended with another exit code than 0, and that was to be an error."""
+    """The command ended with an exit code other than 0, and `raise_on_error` was set."""
 
     def __init__(self, command: str, exit_code: int, stdout: str = "", stderr: str = "") -> None:
         # By name: in the classes below, what comes next has a constructor of another form.
@@ -116,7 +116,7 @@ class PermissionDeniedError(SandboxError, builtins.PermissionError):
 
 
 class AuthenticationError(PermissionDeniedError):
-    """The server wants a token, or another one."""
+    """The token is missing or not valid."""
 
 
 class CommandDeniedError(CommandExecutionError, PermissionDeniedError):
@@ -211,7 +211,7 @@ class SessionClosedError(SessionError):
 
 
 class ReviewError(SandboxError):
-    """A step of a review was refused, and nothing was written. ``files`` are those that stand in the way."""
+    """A step of a review was refused, and nothing was written. ``files`` are the files or paths that caused it."""
 
     _why = "The review of sandbox '{}' was refused."
 
@@ -222,13 +222,13 @@ class ReviewError(SandboxError):
 
 
 class StaleDiffError(ReviewError):
-    """What was to be approved is not what was shown, or was never shown: get the diff, and look at it."""
+    """The changes are not those that were shown, or were never shown: get the diff again."""
 
     _why = "The changes of sandbox '{}' are not those that were shown."
 
 
 class ConflictError(ReviewError):
-    """The project has changed meanwhile, such that the changes cannot be merged."""
+    """The project has changed, too, and the changes cannot be merged."""
 
     _why = "Changes of sandbox '{}' are in conflict with the project."
 
@@ -258,6 +258,6 @@ class HookFailedError(ReviewError):
 
 
 class NotAcknowledgedError(ReviewError):
-    """Among the changes are some that do something later by themselves, such as hooks; they want ``acknowledge``."""
+    """Some of the files would execute later on their own, such as hooks. Approve them with ``acknowledge``."""
 
     _why = "Changes of sandbox '{}' must be acknowledged."

@@ -1,4 +1,4 @@
-"""What a sandbox has, by subject: commands, files, sessions, processes, rules, comments."""
+"""The methods of a sandbox by subject: commands, files, sessions, processes, rules, comments."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .types import (
 
 
 class Part:
-    """What one of them works with."""
+    """The base of these classes."""
 
     def __init__(self, transport: Transport, life: Life) -> None:
         self._transport = transport
@@ -67,8 +67,8 @@ class Commands(Part):
         cwd: Optional[str] = None,
         stdin: Input = None,
     ) -> OutputStream:
-        """Runs a command and gives its output as it comes. Afterwards `exit_code` of the stream tells how it ended; closing the
-        stream before that kills the command."""
+        """Runs a command and returns an iterator over its output. At its end the stream has the `exit_code`; closing the stream before that kills
+        the command."""
         return self._transport.outputs(calls.exec_call("ExecStream", self._id, command, stdin, env, cwd, timeout))
 
     def start(
@@ -79,7 +79,7 @@ class Commands(Part):
         name: Optional[str] = None,
         tag: Optional[str] = None,
     ) -> ProcessInfo:
-        """Starts a command in the background: `processes` has it from then on."""
+        """Starts a command in the background. `processes` manages it from then on."""
         return self._transport.run(_work.start_process(self._id, command, env, cwd, name, tag))
 
 
@@ -87,11 +87,11 @@ class Files(Part):
     """The files of a running sandbox as its commands see them: the rules hold here, too. Paths count from /workspace."""
 
     def read(self, path: str) -> str:
-        """A file as text."""
+        """Reads a file as text."""
         return self.read_bytes(path).decode()
 
     def read_bytes(self, path: str, offset: int = 0, length: int = 0) -> bytes:
-        """A file, or `length` bytes of it from `offset`."""
+        """Reads a file, or `length` bytes of it from `offset`."""
         return self._transport.run(_work.read_file(self._id, _lifecycle.codebase_path(path), offset, length))
 
     def write(
@@ -102,7 +102,7 @@ class Files(Part):
         return self._transport.run(plan)
 
     def list(self, path: str = "") -> List[FileStat]:
-        """What is in a directory."""
+        """Lists a directory."""
         return self._transport.run(_work.list_directory(self._id, _lifecycle.codebase_path(path)))
 
     def stat(self, path: str) -> FileStat:
@@ -131,7 +131,7 @@ class Files(Part):
         context: int = 0,
         max_results: int = 0,
     ) -> SearchResult:
-        """Lines that contain `text` in files that match `glob`; without `text` the files themselves."""
+        """Finds lines that contain `text` in files that match `glob`; without `text` it finds the files themselves."""
         where = _lifecycle.codebase_path(path)
         return self._transport.run(_work.search_files(self._id, text, glob, where, ignore_case, context, max_results))
 
@@ -140,11 +140,11 @@ class Sessions(Part):
     """Shells that remember their directory, variables and functions."""
 
     def create(self, shell: Optional[str] = None, env: Env = None) -> SessionWrapper:
-        """Opens one: /bin/bash where there is one, unless another shell is named."""
+        """Opens a session with `shell`, or /bin/bash, or /bin/sh."""
         return SessionWrapper(self._transport, self._transport.run(calls.create_session(self._id, shell, env)))
 
     def get(self, session_id: str) -> SessionWrapper:
-        """One that was opened before."""
+        """Returns a session that is open already."""
         return SessionWrapper(self._transport, self._transport.run(calls.get_session(session_id)))
 
     def list(self) -> List[Session]:
@@ -162,35 +162,35 @@ class Processes(Part):
         name: Optional[str] = None,
         tag: Optional[str] = None,
     ) -> ProcessInfo:
-        """Starts one. `name` is for people, `tag` to find it again."""
+        """Starts a process. `name` is for people, `tag` is for finding it again."""
         return self._transport.run(_work.start_process(self._id, command, env, cwd, name, tag))
 
     def list(self, running: bool = False, tag: Optional[str] = None) -> List[ProcessInfo]:
-        """All, or those that run, or those with a tag; the oldest first."""
+        """Lists all processes, or those that run, or those with a tag; the oldest first."""
         return self._transport.run(_work.list_processes(self._id, running, tag))
 
     def get(self, process_id: str) -> ProcessInfo:
-        """By its id or its pid."""
+        """Returns a process by its id or its pid."""
         return self._transport.run(_work.get_process(self._id, process_id))
 
     def kill(self, process_id: str, grace: Seconds = None) -> ProcessInfo:
-        """Ends it and what it started: SIGTERM, and SIGKILL after `grace` (2 seconds)."""
+        """Kills a process and its children: SIGTERM, and SIGKILL after `grace` (2 seconds)."""
         return self._transport.run(_work.kill_process(self._id, process_id, grace))
 
     def kill_all(self, grace: Seconds = None) -> int:
-        """Ends all; how many."""
+        """Kills all processes and returns their number."""
         return self._transport.run(_work.kill_all_processes(self._id, grace))
 
     def log(self, process_id: str, tail: int = 0) -> str:
-        """What it printed, or the last `tail` lines."""
+        """Returns what a process printed, or the last `tail` lines."""
         return self._transport.run(_work.read_log(self._id, process_id, tail)).decode(errors="replace")
 
     def follow(self, process_id: str, only_new: bool = False) -> Stream[bytes]:
-        """What it printed, and what it prints until it ends."""
+        """Returns an iterator over the output of a process, which ends when the process does."""
         return self._transport.stream(_work.follow_call(self._id, process_id, only_new))
 
     def wait(self, process_id: str) -> ProcessInfo:
-        """Waits for its end."""
+        """Waits until a process ends."""
         with self.follow(process_id, only_new=True) as stream:
             for _ in stream:
                 pass
@@ -201,24 +201,24 @@ class Rules(Part):
     """The rules of a sandbox. Changes hold at once, also while it runs."""
 
     def list(self) -> List[PermissionRule]:
-        """Those that hold now."""
+        """Returns the current rules."""
         self._transport.run(self._life.refresh())
         return self._life.info.permissions
 
     def set(self, permissions: Optional[Iterable[RuleLike]] = None, preset: Optional[str] = None) -> None:
-        """Other rules instead of all it has: those of `preset`, then `permissions`."""
+        """Replaces all rules by those of `preset`, followed by `permissions`."""
         self._life.info = self._transport.run(calls.update_permissions(self._id, permissions, preset))
 
     def add(self, *rules: RuleLike) -> None:
-        """Adds rules behind those it has."""
+        """Appends rules."""
         self._life.info = self._transport.run(calls.add_rules(self._id, rules))
 
     def remove(self, *patterns: str) -> None:
-        """Takes out the rules with these patterns."""
+        """Removes the rules with these patterns."""
         self._life.info = self._transport.run(calls.remove_rules(self._id, patterns))
 
     def explain(self, path: str) -> Explanation:
-        """Which level a path has, by which rule, and why."""
+        """Explains which level a path has, and which rule decides that."""
         return self._transport.run(calls.explain_permission(self._id, _lifecycle.codebase_path(path)))
 
     def preview(
@@ -229,29 +229,29 @@ class Rules(Part):
         remove: Optional[Iterable[str]] = None,
         paths: Optional[Iterable[str]] = None,
     ) -> RulesPreview:
-        """What other rules would reveal and hide. Either `preset` and `permissions` instead of all rules, or `add` and `remove`."""
+        """Returns what other rules would reveal and hide. Either `preset` and `permissions` instead of all rules, or `add` and `remove`."""
         return self._transport.run(calls.preview_rules(self._id, permissions, preset, add, remove, paths))
 
     def lint(self) -> List[LintFinding]:
-        """What is odd about them, errors first."""
+        """Lists mistakes that the rules probably contain, errors first."""
         return self._transport.run(calls.lint_rules(self._id))
 
 
 class Comments(Part):
-    """What reviewers say about the changes, for each other and for the agent."""
+    """Comments of reviewers on the changes."""
 
     def add(
         self, text: str, about: Union[str, FileChange, Hunk], line: int = 0, actor: Optional[str] = None
     ) -> Comment:
-        """About a file (its path, or one of a diff), a hunk, or a line of the new text."""
+        """Adds a comment about a file (a path, or a FileChange of a diff), a hunk, or a line of the new text."""
         return self._transport.run(_review.add_comment(self._id, text, about, line, actor))
 
     def list(self, path: Optional[str] = None, only_open: bool = False) -> List[Comment]:
-        """All, those at and below `path`, or those that are not resolved; the oldest first."""
+        """Lists all comments, or those at and below `path`, or those that are not resolved; the oldest first."""
         return self._transport.run(_review.comments(self._id, path, only_open))
 
     def resolve(self, comment_id: str, reopen: bool = False, actor: Optional[str] = None) -> Comment:
-        """It is dealt with, or with `reopen` it is not after all."""
+        """Marks a comment as resolved, or with `reopen` as open again."""
         return self._transport.run(_review.resolve_comment(self._id, comment_id, reopen, actor))
 
     def delete(self, comment_id: str) -> None:

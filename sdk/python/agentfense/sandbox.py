@@ -92,7 +92,7 @@ class Sandbox(KnownSandbox):
         ca_cert: Union[str, bytes, None] = None,
         **options: Any,
     ) -> S:
-        """A sandbox over a copy of a directory. At the end of the `with` block both are gone.
+        """Makes a sandbox over a copy of a directory. The end of the `with` block destroys both.
 
         The rules are those of `preset` and after them `permissions`; with neither, `agent-safe`. What `.gitignore`,
         `.sandboxignore` and `.agentfenseignore` name is not sent, nor what `DEFAULT_IGNORES` does. `progress` is called with an
@@ -140,7 +140,7 @@ class Sandbox(KnownSandbox):
         ca_cert: Union[str, bytes, None] = None,
         **options: Any,
     ) -> S:
-        """A sandbox over a codebase that is there. At the end of the `with` block the sandbox is gone, the codebase stays."""
+        """Makes a sandbox over an existing codebase. The end of the `with` block destroys the sandbox and keeps the codebase."""
         where = _private.prefer(make_options(endpoint, secure, token, ca_cert), endpoint)
         options.update(runtime=runtime, image=image, resources=resources, labels=labels)
         plan = _lifecycle.from_codebase(codebase_id, preset, permissions, auto_start, start_timeout, **options)
@@ -169,7 +169,7 @@ class Sandbox(KnownSandbox):
         start_timeout: Seconds = None,
         **options: Any,
     ) -> S:
-        """A sandbox over the directory itself: nothing is copied, and nothing in it changes until `approve()`.
+        """Makes a sandbox over the directory itself: nothing is copied, and nothing in the directory changes until `approve()`.
 
         >>> import pathlib, tempfile
         >>> place = tempfile.TemporaryDirectory()
@@ -207,7 +207,7 @@ class Sandbox(KnownSandbox):
 
     @staticmethod
     def from_scope(path: PathLike, **options: Any) -> Workspace:
-        """The same as `over`, under the name and with the arguments of `Workspace.from_scope`."""
+        """Does the same as `over`, with the arguments of `Workspace.from_scope`."""
         from .workspace import Workspace
 
         return Workspace.from_scope(path, **options)
@@ -222,39 +222,39 @@ class Sandbox(KnownSandbox):
         ca_cert: Union[str, bytes, None] = None,
         include_deleted: bool = False,
     ) -> S:
-        """A sandbox that somebody made, by its id or name. The end of the `with` block leaves it alone; `destroy()` does not.
+        """Connects to an existing sandbox by its id or name. The end of the `with` block does not change it.
 
-        With `include_deleted` also one that was deleted, for `restore()`.
+        With `include_deleted` it may also be a deleted one, for `restore()`.
         """
         where = _private.prefer(make_options(endpoint, secure, token, ca_cert), endpoint)
         return cls._open(_lifecycle.connect(sandbox_id, include_deleted), where)
 
     @property
     def endpoint(self) -> str:
-        """Where the server is."""
+        """The address of the server."""
         return self._transport.options.endpoint
 
     def disk_use(self) -> int:
-        """How many bytes it takes on the server's disk: its changes, home, logs and approvals."""
+        """Returns how many bytes the sandbox takes on the server's disk: changes, home, logs and approvals."""
         return self._transport.run(calls.disk_use(self.id))
 
     def start(self: S) -> S:
-        """Starts it, if it does not run. One that was approved or rejected is open again."""
+        """Starts the sandbox unless it runs. If it was approved or rejected, that decision is open again."""
         self._transport.run(self._life.start())
         return self
 
     def stop(self: S) -> S:
-        """Ends its processes, if it runs. What it changed stays; it can be started again."""
+        """Stops the sandbox if it runs: its processes end, its changes stay, and it can be started again."""
         self._transport.run(self._life.stop())
         return self
 
     def refresh(self: S) -> S:
-        """Looks what the server says of it now."""
+        """Asks the server for the current state of the sandbox."""
         self._transport.run(self._life.refresh())
         return self
 
     def destroy(self, delete_codebase: Optional[bool] = None) -> None:
-        """Removes it; the codebase too if `from_local` made that, or as `delete_codebase` says. A second time does nothing."""
+        """Deletes the sandbox, and the codebase if `from_local` made it or `delete_codebase` is true. A second call does nothing."""
         if not self._life.is_destroyed:
             try:
                 self._transport.run(self._life.destroy(delete_codebase))
@@ -262,12 +262,12 @@ class Sandbox(KnownSandbox):
                 self._transport.close()
 
     def delete(self, purge: bool = False) -> None:
-        """Removes it with its changes. For a day `restore` brings both back, unless `purge`."""
+        """Deletes the sandbox with its changes. For a day `restore` brings both back, unless `purge` is true."""
         self._transport.run(self._life.delete(purge))
 
     def close(self) -> None:
-        """What the end of a `with` block does: destroys what was made over a copy or a codebase, stops what is over a directory, leaves alone what
-        was only connected to."""
+        """Does what the end of a `with` block does: destroys a sandbox over a copy or a codebase, stops one over a directory, and only disconnects
+        from one that `connect` returned."""
         if self._life.at_end == AtEnd.DESTROY:
             self.destroy()
             return
@@ -289,11 +289,12 @@ class Sandbox(KnownSandbox):
         on_stdout: OnOutput = None,
         on_stderr: OnOutput = None,
     ) -> ExecResult:
-        """Runs a line with /bin/sh, or a program with its arguments, in /workspace or `cwd`, for at most 60 seconds unless said otherwise.
+        """Runs a command in /workspace or `cwd`, for at most 60 seconds by default. A string is a line for /bin/sh, a list a program with its
+        arguments.
 
-        An exit code other than 0 is an error only with `raise_on_error`: a CommandExecutionError, which is a
-        PermissionDeniedError or a ResourceLimitExceededError as well where that was the cause. `stdin` is text, bytes, or an open file.
-        `on_stdout` and `on_stderr` are called with text as it comes. `workdir` is `cwd` by its old name.
+        An exit code other than 0 raises an exception only with `raise_on_error`: a CommandExecutionError, which is also a
+        PermissionDeniedError or a ResourceLimitExceededError if that was the cause. `stdin` is text, bytes, or an open file of any size.
+        `on_stdout` and `on_stderr` are called with text while the command runs. `workdir` is the old name of `cwd`.
         """
         plan = self._life.run(command, timeout, env, cwd or workdir, raise_on_error, stdin, on_stdout, on_stderr)
         return self._transport.run(plan)
@@ -301,53 +302,54 @@ class Sandbox(KnownSandbox):
     def exec(
         self, command: Command, stdin: Input = None, env: Env = None, workdir: Optional[str] = None, timeout: Seconds = None
     ) -> ExecResult:
-        """As `run`, with input, and with the server's timeout unless said otherwise."""
+        """Runs a command as `run` does, with the server's timeout by default."""
         return self._transport.run(calls.exec_command(self.id, command, stdin, env, workdir, timeout))
 
     def exec_stream(
         self, command: Command, stdin: Input = None, env: Env = None, workdir: Optional[str] = None, timeout: Seconds = None
     ) -> CommandStream:
-        """The output of a command as it comes, as bytes; afterwards `exit_code` of the stream tells how it ended."""
+        """Runs a command and returns an iterator over its output, in bytes. At its end the stream has the `exit_code`."""
         return self._transport.stream(calls.exec_call("ExecStream", self.id, command, stdin, env, workdir, timeout))
 
     def session(self, shell: Optional[str] = None, env: Env = None) -> SessionWrapper:
-        """Opens a shell that remembers: /bin/bash where there is one, unless another is named."""
+        """Opens a shell that keeps its directory and variables: `shell`, or /bin/bash, or /bin/sh."""
         return SessionWrapper(self._transport, self._transport.run(calls.create_session(self.id, shell, env)))
 
     def read_file(self, path: str) -> str:
-        """A file of the codebase, as text. This and the next act on the codebase, where rules do not hold; over a directory, which has none, they
-        are those of `files`."""
+        """Reads a file of the codebase as text. This method and the next three bypass the rules, because they use the codebase and not the
+        sandbox. Over a directory there is no codebase: there they do what those of `files` do."""
         return self.read_file_bytes(path).decode()
 
     def read_file_bytes(self, path: str) -> bytes:
-        """A file of the codebase."""
+        """Reads a file of the codebase."""
         return self._transport.run(self._life.read_file(path))
 
     def write_file(self, path: str, content: Union[str, bytes]) -> None:
-        """Writes a file of the codebase; the sandbox sees it at once."""
+        """Writes a file of the codebase. The sandbox sees it at once."""
         self._transport.run(self._life.write_file(path, content))
 
     def list_files(self, path: str = "", recursive: bool = False) -> List[str]:
-        """Paths in the codebase."""
+        """Lists paths in the codebase."""
         return self._transport.run(self._life.list_files(path, recursive))
 
     def explain(self, path: str) -> Explanation:
-        """Which level a path has here, by which rule, and why."""
+        """Explains which level a path has in the sandbox, and which rule decides that."""
         return self._transport.run(calls.explain_permission(self.id, _lifecycle.codebase_path(path)))
 
     def events(self, type: Optional[str] = None) -> List[Event]:
-        """What happened here: commands, refusals, limits that were reached."""
+        """Lists what happened in the sandbox: commands, refusals, limits that were reached."""
         return self._transport.run(calls.list_events(sandbox_id=self.id, type=type))
 
     def diff(self, path: Optional[str] = None, shown: bool = True) -> Diff:
-        """What it changed: all, or what is at and below `path`. Over a codebase that is what was not synced into it.
+        """Returns the changes of the sandbox, or those at and below `path`. Over a codebase these are the changes that were not synced.
 
-        It counts as shown to whoever approves, unless `shown` is false: only what was shown can be approved.
+        The server records that these changes were shown, because only changes that were shown can be approved. With `shown=False` it does
+        not.
         """
         return self._transport.run(_review.diff(self.id, path, shown))
 
     def patch(self, path: Optional[str] = None) -> bytes:
-        """The same for `git apply`: exact bytes, not for a terminal."""
+        """Returns the changes as a patch for `git apply`. Its bytes are exact, so do not print them to a terminal."""
         return self._transport.run(_review.patch(self.id, path))
 
     def approve(
@@ -365,14 +367,17 @@ class Sandbox(KnownSandbox):
         stop: bool = False,
         run_hooks: bool = False,
     ) -> Approval:
-        """Writes changes into the directory, or into the codebase as a new version: all, `files`, or `hunks` ({path: [id, ...]}, or some of
-        `Diff.hunks`).
+        """Writes changes into the directory, or into the codebase as a new version: all of them, `files`, or `hunks` ({path: [id, ...]}, or a
+        selection of `Diff.hunks`).
 
-        What is approved must be what was shown: that of `diff`, or what anybody's last `diff()` showed. Otherwise it is a
-        StaleDiffError; conflicts with the project are a ConflictError, and a file that runs by itself later, such as a
-        hook, is a NotAcknowledgedError without `acknowledge` (True, paths, or kinds such as "hook"). Then nothing was written. A driver that
-        cannot do it while the sandbox runs raises a WouldStopError; with `stop` its processes end, and it is started again. With `commit` the
-        project's repository has the files in a commit with `message`. A dry run writes nothing and says in `refusal` why it could not.
+        The changes must still be those that `diff` has, or that the last call of `diff()` by anybody returned; otherwise a StaleDiffError is
+        raised. A ConflictError means that the project has changed, too, and that the changes cannot be merged. Files that would execute later
+        on their own, such as hooks, raise a NotAcknowledgedError unless `acknowledge` is True or names them (paths, or kinds such as "hook").
+        Some drivers raise a WouldStopError unless `stop` permits that the sandbox is stopped and started again. Whenever an exception is
+        raised, nothing was written.
+
+        `commit` also commits the files to the project's repository, with `message`. `dry_run` writes nothing; the answer's `refusal` says why an
+        approval would fail.
         """
         plan = _review.approve(
             self.id, files, hunks, message, commit, diff, acknowledge, force, override_acceptance, dry_run, actor, stop, run_hooks
@@ -380,43 +385,46 @@ class Sandbox(KnownSandbox):
         return self._transport.run(plan)
 
     def reject(self, actor: Optional[str] = None) -> None:
-        """Decides that nothing is written, and stops it. `restore` takes that back."""
+        """Rejects all changes and stops the sandbox. `restore` takes the decision back."""
         self._transport.run(self._life.reject(actor))
 
     def restore(self) -> None:
-        """One that was deleted, rejected or approved is back, stopped, with its changes."""
+        """Brings a deleted, rejected or approved sandbox back. It is stopped then, and has its changes."""
         self._transport.run(self._life.restore())
 
     def finish(self, outcome: str = "completed") -> Finish:
-        """The agent's run is over (completed, failed, cancelled): what its `behavior` lets be decided without a person is decided."""
+        """Tells the server that the agent's run is over (completed, failed, cancelled). The server approves or rejects the changes if the sandbox's
+        `behavior` permits that without a person."""
         return self._transport.run(self._life.finish(outcome))
 
     def discard(self, files: Optional[ReviewFiles] = None, stop: bool = False) -> int:
-        """Gives up the changes of `files`, or all: the agent sees the files of the base there again. How many files. `stop` as in `approve`."""
+        """Discards the changes of `files`, or all changes, and returns the number of files. The agent sees the original files again. `stop` as in
+        `approve`."""
         return self._transport.run(_review.discard(self.id, files, stop))
 
     def undo(self, approval_id: Optional[str] = None, dry_run: bool = False, stop: bool = False) -> Undo:
-        """Takes an approval back, the last one unless it is named. `stop` as in `approve`."""
+        """Undoes an approval: the one with this id, or the last one. `stop` as in `approve`."""
         return self._transport.run(_review.undo(self.id, approval_id, dry_run, stop))
 
     def approvals(self) -> List[ApprovalRecord]:
-        """What was approved and undone, the newest first."""
+        """Lists the approvals and undos of the sandbox, the newest first."""
         return self._transport.run(_review.approvals(self.id))
 
     def conflicts(self) -> Conflicts:
-        """How its changes stand to the project as it is now."""
+        """Compares the changes with the current state of the project."""
         return self._transport.run(_review.conflicts(self.id))
 
     def rebase(self, strategy: str = "merge", stop: bool = False) -> Rebase:
-        """Brings its changes onto the project as it is now: regenerate, merge, ours or theirs. `stop` as in `approve`."""
+        """Rebases the changes onto the current state of the project. The strategies are "regenerate" (only looks), "merge" (conflicts stay), "ours"
+        (the project wins conflicts) and "theirs" (the sandbox wins them). `stop` as in `approve`."""
         return self._transport.run(_review.rebase(self.id, strategy, stop))
 
     def pending(self) -> Pending:
-        """What its approvals wrote into the project's repository and nobody has committed."""
+        """Returns the files that approvals wrote into the project's repository and that are in no commit yet."""
         return self._transport.run(_review.pending(self._life.info))
 
     def commit(self, message: Optional[str] = None, files: Optional[Iterable[str]] = None) -> Commit:
-        """Commits that, or some files of it; without a message one is made."""
+        """Commits those files, or some of them. The server writes a message if none is given."""
         return self._transport.run(_review.commit(self._life.info, message, files))
 
     def __enter__(self: S) -> S:

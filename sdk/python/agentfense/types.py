@@ -1,4 +1,4 @@
-"""What is given to a sandbox and what comes from it."""
+"""Types of arguments and results."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .exceptions import CommandDeniedError, CommandExecutionError
 
 
 class Permission(str, Enum):
-    """How much of a path a sandbox has."""
+    """What a sandbox may do with a path."""
 
     NONE = "none"
     VIEW = "view"
@@ -28,7 +28,7 @@ class PatternType(str, Enum):
 
 
 class SandboxStatus(str, Enum):
-    """Where a sandbox is in its life."""
+    """Whether a sandbox runs."""
 
     PENDING = "pending"
     RUNNING = "running"
@@ -125,7 +125,7 @@ class ResourceLimits:
 
 @dataclass
 class SandboxInfo:
-    """A sandbox as the server tells of it."""
+    """The state of a sandbox."""
 
     id: str
     codebase_id: str
@@ -253,7 +253,7 @@ class PermissionChange:
 
 @dataclass
 class LintFinding:
-    """Something odd about rules; ``severity`` is "warning" or "error", ``rule`` the number of the rule from 1, or 0."""
+    """A probable mistake in rules; ``severity`` is "warning" or "error", ``rule`` the number of the rule from 1, or 0."""
 
     severity: str
     code: str
@@ -263,7 +263,7 @@ class LintFinding:
 
 @dataclass
 class RulesPreview:
-    """What other rules would mean: paths that they would reveal (those come first in ``changes``), hide, or change."""
+    """The effect of other rules: the paths that they would reveal (first in ``changes``), hide, or change."""
 
     rules: List[PermissionRule]
     changes: List[PermissionChange]
@@ -303,7 +303,7 @@ class FileInfo:
 
 @dataclass
 class UploadResult:
-    """What arrived of an upload. `checksum` is MD5. Of a directory `file_path` is empty, and `file_count` tells."""
+    """The result of an upload. `checksum` is MD5. For a directory `file_path` is empty and `file_count` says how many files arrived."""
 
     codebase_id: str
     file_path: str
@@ -316,7 +316,7 @@ class UploadResult:
 
 @dataclass
 class Session:
-    """A session as the server tells of it."""
+    """The state of a session."""
 
     id: str
     sandbox_id: str
@@ -353,7 +353,7 @@ class ExecResult:
 
     @property
     def output(self) -> str:
-        """What was written to both, stdout first."""
+        """stdout, followed by stderr."""
         return "\n".join(part for part in (self.stdout, self.stderr) if part)
 
     def raise_on_error(self) -> ExecResult:

@@ -1,4 +1,4 @@
-"""`Sandbox.over` by its first name."""
+"""The old name of sandboxes over directories."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Workspace(Sandbox):
         ca_cert: Union[str, bytes, None] = None,
         **options: Any,
     ) -> W:
-        """The same as `Sandbox.over`; `url` is its `endpoint`."""
+        """Does the same as `Sandbox.over`; `url` is its `endpoint`."""
         return cls.over(
             path, project, preset, permissions, reserve, lock, None, owner, driver, None, None, None, url, False, token, ca_cert, **options
         )
@@ -52,18 +52,18 @@ class Workspace(Sandbox):
         token: Optional[str] = None,
         ca_cert: Union[str, bytes, None] = None,
     ) -> W:
-        """One that somebody made, also one that was deleted."""
+        """Connects to an existing sandbox, also to a deleted one."""
         where = _private.ensure(make_options(url, False, token, ca_cert), url)
         return cls._open(_lifecycle.connect(workspace_id, True, AtEnd.SETTLE), where)
 
     @property
     def status(self) -> str:  # type: ignore[override]
-        """active, stopped, approved, rejected, deleted or error, as last seen."""
+        """active, stopped, approved, rejected, deleted or error, when the server was last asked."""
         return self._life.info.state
 
     @property
     def info(self) -> WorkspaceInfo:  # type: ignore[override]
-        """What was known of it last; `refresh()` asks again."""
+        """The state of the sandbox when the server was last asked; `refresh()` asks again."""
         known = self._life.info
         return WorkspaceInfo(
             id=known.id,
@@ -93,5 +93,5 @@ class Workspace(Sandbox):
         on_stdout: OnOutput = None,
         on_stderr: OnOutput = None,
     ) -> ExecResult:
-        """As that of a sandbox, with the server's timeout unless said otherwise."""
+        """Runs a command as `Sandbox.run` does, with the server's timeout by default."""
         return super().run(command, timeout, env, workdir, raise_on_error, stdin, cwd, on_stdout, on_stderr)
