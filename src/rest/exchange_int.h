@@ -38,17 +38,17 @@ struct https {
 
 struct http_server {
     struct http_server_options options; /* with the defaults filled in */
-    struct buf openapi;
-    struct route_table *routes; /* owned */
-    struct conn_watch *watch;   /* owned */
-    struct MHD_Daemon *plain;   /* owned; NULL: not needed */
-    struct https *https;        /* owned, the newest first; NULL: not needed. Under the lock */
+    struct route_table *routes;         /* owned */
+    struct conn_watch *watch;           /* owned */
+    struct MHD_Daemon *plain;           /* owned; NULL: not needed */
+    struct https *https;                /* owned, the newest first; NULL: not needed. Under the lock */
     bool has_plain, has_secure, is_started;
     pthread_mutex_t lock;
     pthread_cond_t idle;
     /* Guarded by lock. */
-    size_t calls;   /* handlers at work */
-    size_t answers; /* requests that a handler was started for and whose answer is not sent yet */
+    struct buf openapi; /* empty until somebody asks for it */
+    size_t calls;       /* handlers at work */
+    size_t answers;     /* requests that a handler was started for and whose answer is not sent yet */
     bool is_stopping;
 };
 

@@ -57,11 +57,17 @@ static int http_server_check_methods(const struct method_table *methods, struct 
     return 0;
 }
 
+/* Few clients read it, so it is made for the first. */
 static void http_server_serve_openapi(struct web *web, void *cookie)
 {
-    const struct http_server *server = cookie;
+    struct http_server *server = cookie;
+    const struct http_server_options *options = &server->options;
 
+    pthread_mutex_lock(&server->lock);
+    if (server->openapi.len == 0)
+        openapi_add(&server->openapi, options->methods, options->web, options->openapi_title, options->openapi_version);
     buf_add(&web->response.body, server->openapi.data, server->openapi.len);
+    pthread_mutex_unlock(&server->lock);
 }
 
 static const struct web_route openapi_route = { .verb = "GET", .path = "/openapi.json", .run = http_server_serve_openapi };
@@ -77,10 +83,8 @@ static int http_server_make_routes(struct http_server *server, struct err *err)
         webs[count++] = options->web;
     if (options->pages)
         webs[count++] = options->pages;
-    if (options->openapi_title) {
-        openapi_add(&server->openapi, options->methods, options->web, options->openapi_title, options->openapi_version);
+    if (options->openapi_title)
         webs[count++] = &openapi;
-    }
     return route_table_new(options->methods, webs, &server->routes, err);
 }
 

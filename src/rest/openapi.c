@@ -15,17 +15,12 @@ struct openapi {
 
 static json_t *schema_of_message(struct openapi *api, const ProtobufCMessageDescriptor *descriptor);
 
-static json_t *openapi_text(const char *s)
-{
-    return json_string(s);
-}
-
 static json_t *openapi_type(const char *name, const char *format)
 {
     json_t *schema = json_pack("{s:s}", "type", name);
 
     if (format)
-        json_object_set_new(schema, "format", openapi_text(format));
+        json_object_set_new(schema, "format", json_string(format));
     return schema;
 }
 
@@ -54,42 +49,29 @@ static json_t *schema_of_enum(const ProtobufCEnumDescriptor *descriptor)
     json_t *names = json_array();
 
     for (unsigned i = 0; i < descriptor->n_values; i++)
-        json_array_append_new(names, openapi_text(descriptor->values[i].name));
+        json_array_append_new(names, json_string(descriptor->values[i].name));
     return json_pack("{s:s,s:o}", "type", "string", "enum", names);
 }
 
 static json_t *schema_of_value(struct openapi *api, const ProtobufCFieldDescriptor *field)
 {
-    switch (field->type) {
-    case PROTOBUF_C_TYPE_INT32:
-    case PROTOBUF_C_TYPE_SINT32:
-    case PROTOBUF_C_TYPE_SFIXED32:
-        return openapi_type("integer", "int32");
-    case PROTOBUF_C_TYPE_UINT32:
-    case PROTOBUF_C_TYPE_FIXED32:
-        return openapi_type("integer", "int64");
-    case PROTOBUF_C_TYPE_INT64:
-    case PROTOBUF_C_TYPE_SINT64:
-    case PROTOBUF_C_TYPE_SFIXED64:
-        return openapi_type("string", "int64");
-    case PROTOBUF_C_TYPE_UINT64:
-    case PROTOBUF_C_TYPE_FIXED64:
-        return openapi_type("string", "uint64");
-    case PROTOBUF_C_TYPE_FLOAT:
-        return openapi_type("number", "float");
-    case PROTOBUF_C_TYPE_DOUBLE:
-        return openapi_type("number", "double");
-    case PROTOBUF_C_TYPE_BOOL:
-        return openapi_type("boolean", NULL);
-    case PROTOBUF_C_TYPE_ENUM:
+    /* JSON cannot hold all 64-bit numbers, so they are strings. */
+    static const char *const types[][2] = {
+        [PROTOBUF_C_TYPE_INT32] = { "integer", "int32" },    [PROTOBUF_C_TYPE_SINT32] = { "integer", "int32" },
+        [PROTOBUF_C_TYPE_SFIXED32] = { "integer", "int32" }, [PROTOBUF_C_TYPE_UINT32] = { "integer", "int64" },
+        [PROTOBUF_C_TYPE_FIXED32] = { "integer", "int64" },  [PROTOBUF_C_TYPE_INT64] = { "string", "int64" },
+        [PROTOBUF_C_TYPE_SINT64] = { "string", "int64" },    [PROTOBUF_C_TYPE_SFIXED64] = { "string", "int64" },
+        [PROTOBUF_C_TYPE_UINT64] = { "string", "uint64" },   [PROTOBUF_C_TYPE_FIXED64] = { "string", "uint64" },
+        [PROTOBUF_C_TYPE_FLOAT] = { "number", "float" },     [PROTOBUF_C_TYPE_DOUBLE] = { "number", "double" },
+        [PROTOBUF_C_TYPE_BOOL] = { "boolean", NULL },        [PROTOBUF_C_TYPE_STRING] = { "string", NULL },
+    };
+
+    if (field->type < ARRAY_LEN(types) && types[field->type][0])
+        return openapi_type(types[field->type][0], types[field->type][1]);
+    if (field->type == PROTOBUF_C_TYPE_ENUM)
         return schema_of_enum(field->descriptor);
-    case PROTOBUF_C_TYPE_BYTES:
+    if (field->type == PROTOBUF_C_TYPE_BYTES)
         return json_pack("{s:s,s:s}", "type", "string", "contentEncoding", "base64");
-    case PROTOBUF_C_TYPE_STRING:
-        return openapi_type("string", NULL);
-    case PROTOBUF_C_TYPE_MESSAGE:
-        break;
-    }
     switch (field_well_known(field)) {
     case FIELD_WELL_KNOWN_TIMESTAMP:
         return openapi_type("string", "date-time");
@@ -231,7 +213,7 @@ static json_t *operation_of(struct openapi *api, const struct method *method, co
                                   answer_of(api, method, method_route), "default", "$ref", "#/components/responses/Error");
 
     if (method->summary)
-        json_object_set_new(operation, "summary", openapi_text(method->summary));
+        json_object_set_new(operation, "summary", json_string(method->summary));
     if (method_route->body != METHOD_BODY_NONE)
         json_object_set_new(operation, "requestBody", body_of(api, method, method_route));
     if (method->flags & METHOD_PUBLIC)
@@ -252,18 +234,19 @@ static char *dup_path(const char *template)
     return buf_dup_take(&path);
 }
 
-static void add_way(struct openapi *api, const struct method *method, const struct method_route *method_route, size_t nth)
+/* Takes the operation. */
+static void openapi_add_operation(struct openapi *api, const char *template, const char *verb, json_t *operation)
 {
-    autofree char *path = dup_path(method_route->path), *verb = xdup(method_route->verb);
+    autofree char *path = dup_path(template), *key = xdup(verb);
     json_t *item = json_object_get(api->paths, path);
 
-    for (char *at = verb; *at; at++)
+    for (char *at = key; *at; at++)
         *at = (char) (*at | 0x20);
     if (!item) {
         item = json_object();
         json_object_set_new(api->paths, path, item);
     }
-    json_object_set_new(item, verb, operation_of(api, method, method_route, nth));
+    json_object_set_new(item, key, operation);
 }
 
 static json_t *schema_of_error(void)
@@ -324,7 +307,7 @@ static json_t *web_operation(const struct web_route *route)
                                   web_parameters(route->path), "responses", "2XX", answer, "default", failure);
 
     if (route->summary)
-        json_object_set_new(operation, "summary", openapi_text(route->summary));
+        json_object_set_new(operation, "summary", json_string(route->summary));
     if (route->has_body)
         json_object_set_new(operation, "requestBody",
                             json_pack("{s:o}", "content", openapi_content("application/json", openapi_type("object", NULL))));
@@ -333,18 +316,8 @@ static json_t *web_operation(const struct web_route *route)
 
 static void add_web(struct openapi *api, const struct web_table *web)
 {
-    for (size_t i = 0; i < web->count; i++) {
-        autofree char *path = dup_path(web->routes[i].path), *verb = xdup(web->routes[i].verb);
-        json_t *item = json_object_get(api->paths, path);
-
-        for (char *at = verb; *at; at++)
-            *at = (char) (*at | 0x20);
-        if (!item) {
-            item = json_object();
-            json_object_set_new(api->paths, path, item);
-        }
-        json_object_set_new(item, verb, web_operation(&web->routes[i]));
-    }
+    for (size_t i = 0; i < web->count; i++)
+        openapi_add_operation(api, web->routes[i].path, web->routes[i].verb, web_operation(&web->routes[i]));
     json_object_set_new(api->schemas, "WorkspaceError",
                         json_pack("{s:s, s:{s:{s:s}, s:{s:s}, s:{s:s}, s:{s:s}, s:{s:s}, s:{s:s}}, s:[s, s, s]}", "type",
                                   "object", "properties", "error", "type", "string", "code", "type", "integer", "success",
@@ -357,9 +330,13 @@ void openapi_add(struct buf *out, const struct method_table *methods, const stru
 {
     struct openapi api = { .paths = json_object(), .schemas = json_object() };
 
-    for (size_t i = 0; i < methods->count; i++)
-        for (size_t j = 0; j < METHOD_ROUTES_MAX && methods->methods[i].routes[j].verb; j++)
-            add_way(&api, &methods->methods[i], &methods->methods[i].routes[j], j);
+    for (size_t i = 0; i < methods->count; i++) {
+        const struct method *method = &methods->methods[i];
+
+        for (size_t j = 0; j < METHOD_ROUTES_MAX && method->routes[j].verb; j++)
+            openapi_add_operation(&api, method->routes[j].path, method->routes[j].verb,
+                                  operation_of(&api, method, &method->routes[j], j));
+    }
     if (web)
         add_web(&api, web);
     json_object_set_new(api.schemas, "Error", schema_of_error());
