@@ -7,6 +7,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 
 import pytest
@@ -115,6 +116,48 @@ def test_a_process_in_another_pid_namespace_is_not_served(place):
                              env=place.environment())
     assert refused.returncode in (0, 125), refused  # it may start one of its own; it never joins ours
     assert b"" == refused.stdout or refused.returncode == 0
+
+
+FAKE = """
+import fcntl, os, socket, sys
+os.chdir(sys.argv[1])
+held = open("server-lock")
+fcntl.flock(held, fcntl.LOCK_EX)
+listener = socket.socket(socket.AF_UNIX)
+listener.bind("private/lifeline")
+listener.listen()
+print("listening", flush=True)
+while True:
+    client = listener.accept()[0]
+    client.recv(1000)
+    client.sendall(b"ready\\n")
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="namespaces of other processes: needs root")
+@pytest.mark.parametrize("is_other_user", [False, True], ids=["another-namespace", "another-user"])
+def test_a_server_that_is_not_ours_is_told_nothing(place, is_other_user):
+    """Whatever got into the directory: what listens there must be a process of this user, in these namespaces."""
+    place.run("ps")
+    place.end_private()
+    # The kernel names the user who called listen(2).
+    script = FAKE.replace("listener.listen()", "os.setresuid(1, 1, 1)\nlistener.listen()") if is_other_user else FAKE
+    wrapper = [] if is_other_user else ["unshare", "--pid", "--fork"]
+    fake = subprocess.Popen([*wrapper, sys.executable, "-c", script, place.state], stdout=subprocess.PIPE)
+    try:
+        assert fake.stdout.readline() == b"listening\n"
+        error = place.run("ps", code=125).err
+        assert ("belongs to another user" if is_other_user else "our namespaces") in error
+    finally:
+        for pid in {fake.pid, *children(fake.pid)}:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        fake.communicate()
+        (place.state / "private" / "lifeline").unlink()
+
+
+def children(pid):
+    return [int(child) for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 def test_other_settings_get_another_server(place, sandbox):
