@@ -7,17 +7,11 @@
 #include "base/mem.h"
 #include "service/row_info.h"
 
-static char *make_answer_text(const char *s)
-{
-    return make_text(s, strlen(s));
-}
-
 Sandbox__V1__PermissionRule *make_rule(const struct rule *rule)
 {
-    Sandbox__V1__PermissionRule *message = xnew(Sandbox__V1__PermissionRule);
+    Sandbox__V1__PermissionRule *message = message_new(&sandbox__v1__permission_rule__descriptor);
 
-    sandbox__v1__permission_rule__init(message);
-    message->pattern = make_answer_text(rule->pattern);
+    message->pattern = make_string(rule->pattern);
     /* A rule without a type is read as a glob. */
     message->type = (Sandbox__V1__PatternType) (rule->type == RULE_UNSPECIFIED ? RULE_GLOB : rule->type);
     message->permission = (Sandbox__V1__Permission) (rule->level + 1);
@@ -32,8 +26,7 @@ static Sandbox__V1__ResourceLimits *make_limits(const struct sandbox_row *row)
 
     if (!row->memory_bytes && !row->cpu_quota && !row->cpu_shares && !row->pids_limit && !row->disk_bytes)
         return NULL;
-    message = xnew(Sandbox__V1__ResourceLimits);
-    sandbox__v1__resource_limits__init(message);
+    message = message_new(&sandbox__v1__resource_limits__descriptor);
     message->memory_bytes = row->memory_bytes;
     message->cpu_quota = row->cpu_quota;
     message->cpu_shares = row->cpu_shares;
@@ -48,11 +41,10 @@ static void add_labels(Sandbox__V1__Sandbox *message, const struct label_list *l
         return;
     message->labels = xalloc(labels->count * sizeof(*message->labels));
     for (size_t i = 0; i < labels->count; i++) {
-        Sandbox__V1__Sandbox__LabelsEntry *entry = xnew(Sandbox__V1__Sandbox__LabelsEntry);
+        Sandbox__V1__Sandbox__LabelsEntry *entry = message_new(&sandbox__v1__sandbox__labels_entry__descriptor);
 
-        sandbox__v1__sandbox__labels_entry__init(entry);
-        entry->key = make_answer_text(labels->items[i].key);
-        entry->value = make_answer_text(labels->items[i].value);
+        entry->key = make_string(labels->items[i].key);
+        entry->value = make_string(labels->items[i].value);
         message->labels[message->n_labels++] = entry;
     }
 }
@@ -117,11 +109,10 @@ int take_status(Sandbox__V1__SandboxStatus status, unsigned *ret, struct err *er
 Sandbox__V1__Sandbox *make_sandbox_of_row(struct service *service, const struct sandbox_row *row)
 {
     autofree char *host_path = sandboxes_host_path(service, row), *profile = sandbox_profile(row);
-    Sandbox__V1__Sandbox *message = xnew(Sandbox__V1__Sandbox);
+    Sandbox__V1__Sandbox *message = message_new(&sandbox__v1__sandbox__descriptor);
 
-    sandbox__v1__sandbox__init(message);
-    message->id = make_answer_text(row->id);
-    message->codebase_id = make_answer_text(row->codebase_id);
+    message->id = make_string(row->id);
+    message->codebase_id = make_string(row->codebase_id);
     add_rules(message, &row->rules);
     message->status = make_sandbox_status(row->status);
     add_labels(message, &row->labels);
@@ -131,24 +122,24 @@ Sandbox__V1__Sandbox *make_sandbox_of_row(struct service *service, const struct 
     message->expires_at = make_timestamp(row->expires_ns);
     if (protobuf_c_enum_descriptor_get_value(&sandbox__v1__runtime_type__descriptor, row->runtime))
         message->runtime = (Sandbox__V1__RuntimeType) row->runtime;
-    message->image = make_answer_text(row->image);
+    message->image = make_string(row->image);
     message->resources = make_limits(row);
-    message->status_reason = make_answer_text(row->reason);
-    message->owner_id = make_answer_text(row->owner_id);
-    message->network = make_answer_text(row->network);
+    message->status_reason = make_string(row->reason);
+    message->owner_id = make_string(row->owner_id);
+    message->network = make_string(row->network);
     message->sync_on_completion =
         row->sync_on_completion ? SANDBOX__V1__SYNC_MODE__SYNC_MODE_ON : SANDBOX__V1__SYNC_MODE__SYNC_MODE_OFF;
-    message->name = make_answer_text(row->name);
-    message->directory = make_answer_text(row->scope_path);
-    message->project_root = make_answer_text(row->project_root);
+    message->name = make_string(row->name);
+    message->directory = make_string(row->scope_path);
+    message->project_root = make_string(row->project_root);
     while (row->reserved_paths && row->reserved_paths[message->n_reserved_paths])
         message->n_reserved_paths++;
     message->reserved_paths = make_texts(row->reserved_paths, message->n_reserved_paths);
     message->no_lock = row->no_lock;
     message->decision = (Sandbox__V1__SandboxDecision) (row->decision + 1);
-    message->driver = make_answer_text(row->driver);
+    message->driver = make_string(row->driver);
     message->version = row->row_version;
-    message->preset = make_answer_text(row->preset);
+    message->preset = make_string(row->preset);
     message->updated_at = make_timestamp(row->updated_ns);
     message->last_used_at = make_timestamp(row->used_ns);
     message->decided_at = make_timestamp(row->closed_ns);
@@ -157,11 +148,11 @@ Sandbox__V1__Sandbox *make_sandbox_of_row(struct service *service, const struct 
     message->changed_bytes = row->size_bytes;
     message->changed_files = row->file_count;
     message->base_commit = make_string(row->base_commit);
-    message->creator = make_answer_text(row->creator);
-    message->creator_type = make_answer_text(row->creator_type);
+    message->creator = make_string(row->creator);
+    message->creator_type = make_string(row->creator_type);
     add_tags(message, row->tags);
-    message->metadata = make_answer_text(row->metadata);
-    message->behavior = make_answer_text(row->behavior);
+    message->metadata = make_string(row->metadata);
+    message->behavior = make_string(row->behavior);
     message->profile = make_string(profile);
     message->host_path = make_string(host_path);
     return message;
@@ -175,13 +166,12 @@ Sandbox__V1__Sandbox *make_sandbox(struct service *service, const struct sandbox
     message->n_warnings = info->warnings.count;
     message->limits = info->held.count > 0 ? xalloc(info->held.count * sizeof(*message->limits)) : NULL;
     for (size_t i = 0; i < info->held.count; i++) {
-        Sandbox__V1__LimitInForce *limit = xnew(Sandbox__V1__LimitInForce);
+        Sandbox__V1__LimitInForce *limit = message_new(&sandbox__v1__limit_in_force__descriptor);
 
-        sandbox__v1__limit_in_force__init(limit);
-        limit->name = make_answer_text(info->held.items[i].name);
+        limit->name = make_string(info->held.items[i].name);
         limit->value = info->held.items[i].value;
         limit->is_default = info->held.items[i].is_default;
-        limit->not_enforced = make_answer_text(info->held.items[i].not_enforced);
+        limit->not_enforced = make_string(info->held.items[i].not_enforced);
         message->limits[message->n_limits++] = limit;
     }
     return message;
@@ -189,13 +179,12 @@ Sandbox__V1__Sandbox *make_sandbox(struct service *service, const struct sandbox
 
 Sandbox__V1__Session *make_session(const struct session_info *info)
 {
-    Sandbox__V1__Session *message = xnew(Sandbox__V1__Session);
+    Sandbox__V1__Session *message = message_new(&sandbox__v1__session__descriptor);
 
-    sandbox__v1__session__init(message);
-    message->id = make_answer_text(info->id);
-    message->sandbox_id = make_answer_text(info->sandbox_id);
+    message->id = make_string(info->id);
+    message->sandbox_id = make_string(info->sandbox_id);
     message->status = (Sandbox__V1__SessionStatus) info->phase;
-    message->shell = make_answer_text(info->shell);
+    message->shell = make_string(info->shell);
     message->created_at = make_timestamp(info->created_ns);
     message->closed_at = make_timestamp(info->closed_ns);
     return message;
@@ -203,12 +192,11 @@ Sandbox__V1__Session *make_session(const struct session_info *info)
 
 Sandbox__V1__Codebase *make_codebase(const struct codebase_entry *entry)
 {
-    Sandbox__V1__Codebase *message = xnew(Sandbox__V1__Codebase);
+    Sandbox__V1__Codebase *message = message_new(&sandbox__v1__codebase__descriptor);
 
-    sandbox__v1__codebase__init(message);
-    message->id = make_answer_text(entry->id);
-    message->name = make_answer_text(entry->name);
-    message->owner_id = make_answer_text(entry->owner);
+    message->id = make_string(entry->id);
+    message->name = make_string(entry->name);
+    message->owner_id = make_string(entry->owner);
     message->size = (int64_t) entry->size_bytes;
     message->file_count = entry->file_count > INT32_MAX ? INT32_MAX : (int32_t) entry->file_count;
     message->created_at = make_timestamp(entry->created_ns);
@@ -219,13 +207,12 @@ Sandbox__V1__Codebase *make_codebase(const struct codebase_entry *entry)
 
 Sandbox__V1__Version *make_version(const struct version_entry *entry)
 {
-    Sandbox__V1__Version *message = xnew(Sandbox__V1__Version);
+    Sandbox__V1__Version *message = message_new(&sandbox__v1__version__descriptor);
 
-    sandbox__v1__version__init(message);
     message->number = (int64_t) entry->number;
     message->created_at = make_timestamp(entry->created_ns);
-    message->author = make_answer_text(entry->author);
-    message->reason = make_answer_text(entry->reason);
+    message->author = make_string(entry->author);
+    message->reason = make_string(entry->reason);
     message->files_changed = (int64_t) entry->changes;
     message->conflicts = make_texts(entry->conflicts, entry->conflict_count);
     message->n_conflicts = entry->conflict_count;
@@ -234,16 +221,15 @@ Sandbox__V1__Version *make_version(const struct version_entry *entry)
 
 Sandbox__V1__Event *make_event(const struct event_info *info)
 {
-    Sandbox__V1__Event *message = xnew(Sandbox__V1__Event);
+    Sandbox__V1__Event *message = message_new(&sandbox__v1__event__descriptor);
 
-    sandbox__v1__event__init(message);
     message->sequence = info->sequence;
     message->time = make_timestamp(info->time_ns);
-    message->type = make_answer_text(info->type);
-    message->sandbox_id = make_answer_text(info->sandbox_id);
-    message->codebase_id = make_answer_text(info->codebase_id);
-    message->owner_id = make_answer_text(info->owner);
-    message->payload = make_answer_text(info->payload);
+    message->type = make_string(info->type);
+    message->sandbox_id = make_string(info->sandbox_id);
+    message->codebase_id = make_string(info->codebase_id);
+    message->owner_id = make_string(info->owner);
+    message->payload = make_string(info->payload);
     return message;
 }
 
@@ -251,10 +237,9 @@ Sandbox__V1__Event *make_event(const struct event_info *info)
 
 Sandbox__V1__ReservationConflict *make_reserved(const struct request *request, const struct sandbox_conflict *conflict)
 {
-    Sandbox__V1__ReservationConflict *out = xnew(Sandbox__V1__ReservationConflict);
+    Sandbox__V1__ReservationConflict *out = message_new(&sandbox__v1__reservation_conflict__descriptor);
     bool is_seen = caller_sees(&request->caller, conflict->owner_id);
 
-    sandbox__v1__reservation_conflict__init(out);
     out->overlap = (Sandbox__V1__ReservationOverlap) (conflict->overlap + 1);
     out->requested = make_string(conflict->wanted);
     out->path = make_string(is_seen ? conflict->path : conflict->wanted);
@@ -275,8 +260,7 @@ int tell_reserved(const struct request *request, int r, const struct sandbox_con
 
     if (conflicts->count == 0)
         return r;
-    out = xnew(Sandbox__V1__ReservationFailure);
-    sandbox__v1__reservation_failure__init(out);
+    out = message_new(&sandbox__v1__reservation_failure__descriptor);
     out->total = (int32_t) conflicts->count;
     for (size_t i = 0; i < conflicts->count; i++) {
         Sandbox__V1__ReservationConflict *one = make_reserved(request, &conflicts->items[i]);
@@ -295,8 +279,7 @@ int tell_reserved(const struct request *request, int r, const struct sandbox_con
 
 ProtobufCMessage *make_empty(void)
 {
-    Sandbox__V1__Empty *empty = xnew(Sandbox__V1__Empty);
+    Sandbox__V1__Empty *empty = message_new(&sandbox__v1__empty__descriptor);
 
-    sandbox__v1__empty__init(empty);
     return &empty->base;
 }

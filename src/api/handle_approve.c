@@ -10,7 +10,7 @@
 #include "review/acknowledge.h"
 
 #define NAMES_MAX 100000
-#define MESSAGE_BYTES_MAX ((size_t) 64 << 10)
+#define COMMIT_MESSAGE_BYTES_MAX ((size_t) 64 << 10)
 
 /* Owns the lists of a request. */
 struct approve_wanted {
@@ -90,8 +90,8 @@ static int approve_take_request(const Sandbox__V1__ApproveRequest *in, struct ap
         r = err_invalid(err, "run_hooks and skip_hooks contradict each other");
     if (r == 0 && *in->commit_message && !in->commit)
         r = err_invalid(err, "commit_message is given without commit");
-    if (r == 0 && strlen(in->commit_message) > MESSAGE_BYTES_MAX)
-        r = err_invalid(err, "commit_message has more than %zu bytes", MESSAGE_BYTES_MAX);
+    if (r == 0 && strlen(in->commit_message) > COMMIT_MESSAGE_BYTES_MAX)
+        r = err_invalid(err, "commit_message has more than %zu bytes", COMMIT_MESSAGE_BYTES_MAX);
     if (r == 0 && in->expected_version < 0)
         r = err_invalid(err, "expected_version must not be negative");
     return r;
@@ -127,9 +127,8 @@ static void approve_add_verdicts(Sandbox__V1__ApproveResponse *out, const struct
 static Sandbox__V1__ApproveResponse *make_approve_response(const struct request *request,
                                                            const struct review_approved *approved)
 {
-    Sandbox__V1__ApproveResponse *out = xnew(Sandbox__V1__ApproveResponse);
+    Sandbox__V1__ApproveResponse *out = message_new(&sandbox__v1__approve_response__descriptor);
 
-    sandbox__v1__approve_response__init(out);
     if (approved->row.id)
         out->sandbox = make_sandbox_of_row(request->service, &approved->row);
     out->applied = (int32_t) approved->applied;
@@ -148,10 +147,9 @@ static Sandbox__V1__ApproveResponse *make_approve_response(const struct request 
 /* Adds what stopped the approval, as far as it fits beside the reason. */
 static void approve_set_failure(struct call *call, const struct review_approved *approved)
 {
-    Sandbox__V1__ReviewFailure *out = xnew(Sandbox__V1__ReviewFailure);
+    Sandbox__V1__ReviewFailure *out = message_new(&sandbox__v1__review_failure__descriptor);
     size_t room = call_failure_room(call), bytes = 0, cap = 0;
 
-    sandbox__v1__review_failure__init(out);
     out->hooks = make_hooks(&approved->hooks, room == CALL_FAILURE_BYTES, &out->n_hooks);
     for (size_t i = 0; approved->verdicts && i < approved->set.count; i++) {
         Sandbox__V1__FileVerdict *file;
@@ -208,8 +206,7 @@ int handle_approve(const struct request *request, const void *message, ProtobufC
     }
     out = make_approve_response(request, &approved);
     if (r < 0) {
-        out->refusal = xnew(Sandbox__V1__Refusal);
-        sandbox__v1__refusal__init(out->refusal);
+        out->refusal = message_new(&sandbox__v1__refusal__descriptor);
         out->refusal->reason = xdup(err->reason);
         out->refusal->message = make_string(err->text);
     }

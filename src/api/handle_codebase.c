@@ -42,8 +42,7 @@ int handle_list_codebases(const struct request *request, const void *message, Pr
 
     if (r < 0)
         return r;
-    Sandbox__V1__ListCodebasesResponse *out = xnew(Sandbox__V1__ListCodebasesResponse);
-    sandbox__v1__list_codebases_response__init(out);
+    Sandbox__V1__ListCodebasesResponse *out = message_new(&sandbox__v1__list_codebases_response__descriptor);
     out->codebases = page.count > 0 ? xalloc(page.count * sizeof(*out->codebases)) : NULL;
     for (size_t i = 0; i < page.count; i++)
         out->codebases[out->n_codebases++] = make_codebase(&page.items[i]);
@@ -84,8 +83,7 @@ static int add_file(const struct codebase_reader *file, void *cookie)
     answer->bytes += strlen(file->path) + strlen(file->name) + FILE_OVERHEAD_BYTES;
     if (answer->bytes > LISTING_BYTES_MAX)
         return -EMSGSIZE;
-    info = xnew(Sandbox__V1__FileInfo);
-    sandbox__v1__file_info__init(info);
+    info = message_new(&sandbox__v1__file_info__descriptor);
     info->path = make_text(file->path, strlen(file->path));
     info->name = make_text(file->name, strlen(file->name));
     info->is_dir = file->is_dir;
@@ -107,8 +105,7 @@ int handle_list_files(const struct request *request, const void *message, Protob
 
     if (r < 0)
         return r;
-    answer.out = xnew(Sandbox__V1__ListFilesResponse);
-    sandbox__v1__list_files_response__init(answer.out);
+    answer.out = message_new(&sandbox__v1__list_files_response__descriptor);
     r = codebases_list_files(request->service, &request->caller, in->codebase_id, in->path, in->recursive,
                              take_page_size(in->page_size), in->page_token, add_file, &answer, &next, err);
     if (r < 0) {
@@ -152,8 +149,7 @@ int handle_list_versions(const struct request *request, const void *message, Pro
                                     in->page_token, &page, err);
     if (r < 0)
         return r;
-    Sandbox__V1__ListVersionsResponse *out = xnew(Sandbox__V1__ListVersionsResponse);
-    sandbox__v1__list_versions_response__init(out);
+    Sandbox__V1__ListVersionsResponse *out = message_new(&sandbox__v1__list_versions_response__descriptor);
     out->versions = page.count > 0 ? xalloc(page.count * sizeof(*out->versions)) : NULL;
     for (size_t i = 0; i < page.count; i++)
         out->versions[out->n_versions++] = make_version(&page.items[i]);

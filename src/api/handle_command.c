@@ -110,9 +110,8 @@ static void exec_set_texts(Sandbox__V1__ExecResult *out, const struct collected 
 
 static Sandbox__V1__ExecResult *make_exec_result(const struct collected *collected, const struct command_result *result)
 {
-    Sandbox__V1__ExecResult *out = xnew(Sandbox__V1__ExecResult);
+    Sandbox__V1__ExecResult *out = message_new(&sandbox__v1__exec_result__descriptor);
 
-    sandbox__v1__exec_result__init(out);
     out->exit_code = result->exit_code;
     out->duration = make_duration(result->duration_ns);
     out->stdout_truncated = result->out_cut;

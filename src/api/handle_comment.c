@@ -11,9 +11,8 @@
 
 static Sandbox__V1__ReviewComment *make_comment(const struct review_comments *comments, const struct comment *comment)
 {
-    Sandbox__V1__ReviewComment *out = xnew(Sandbox__V1__ReviewComment);
+    Sandbox__V1__ReviewComment *out = message_new(&sandbox__v1__review_comment__descriptor);
 
-    sandbox__v1__review_comment__init(out);
     out->id = xdup(comment->id);
     out->sandbox_id = xdup(comments->sandbox_id);
     set_change_paths(&out->file_id, &out->path, &out->scope_path, comments->sandbox_id, comments->prefix, comment->scope_path);
@@ -87,8 +86,7 @@ int handle_list_review_comments(const struct request *request, const void *messa
         r = reviews_comment_list(request->service, &request->caller, id, &comments, err);
     if (r < 0)
         return r;
-    Sandbox__V1__ListReviewCommentsResponse *out = xnew(Sandbox__V1__ListReviewCommentsResponse);
-    sandbox__v1__list_review_comments_response__init(out);
+    Sandbox__V1__ListReviewCommentsResponse *out = message_new(&sandbox__v1__list_review_comments_response__descriptor);
     out->comments = xalloc((comments.list.count + 1) * sizeof(*out->comments));
     for (size_t i = 0; i < comments.list.count; i++) {
         const struct comment *comment = &comments.list.items[i];

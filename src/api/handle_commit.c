@@ -10,13 +10,12 @@
 #include "service/review_commit.h"
 
 #define NAMES_MAX 100000
-#define MESSAGE_BYTES_MAX ((size_t) 64 << 10)
+#define COMMIT_MESSAGE_BYTES_MAX ((size_t) 64 << 10)
 
 static Sandbox__V1__AppliedGroup *make_group(const struct applied_group *group)
 {
-    Sandbox__V1__AppliedGroup *out = xnew(Sandbox__V1__AppliedGroup);
+    Sandbox__V1__AppliedGroup *out = message_new(&sandbox__v1__applied_group__descriptor);
 
-    sandbox__v1__applied_group__init(out);
     out->sandbox_id = make_string(group->newest->sandbox_id);
     out->creator = make_string(group->newest->creator);
     out->project_root = make_string(group->newest->project_root);
@@ -60,8 +59,7 @@ int handle_list_pending(const struct request *request, const void *message, Prot
     groups = xalloc((rows.count + 1) * sizeof(*groups));
     count = applied_group_rows(&rows, groups);
     at = pending_find_group(groups, count, in->page_token);
-    Sandbox__V1__ListPendingResponse *out = xnew(Sandbox__V1__ListPendingResponse);
-    sandbox__v1__list_pending_response__init(out);
+    Sandbox__V1__ListPendingResponse *out = message_new(&sandbox__v1__list_pending_response__descriptor);
     out->sandboxes = xalloc(max * sizeof(*out->sandboxes));
     for (; at < count && out->n_sandboxes < max; at++)
         out->sandboxes[out->n_sandboxes++] = make_group(&groups[at]);
@@ -77,9 +75,8 @@ int handle_list_pending(const struct request *request, const void *message, Prot
 
 static Sandbox__V1__AppliedChange *make_applied(const struct applied_change_row *row)
 {
-    Sandbox__V1__AppliedChange *out = xnew(Sandbox__V1__AppliedChange);
+    Sandbox__V1__AppliedChange *out = message_new(&sandbox__v1__applied_change__descriptor);
 
-    sandbox__v1__applied_change__init(out);
     out->id = make_string(row->id);
     out->approval_id = make_string(row->approval_id);
     out->sandbox_id = make_string(row->sandbox_id);
@@ -132,8 +129,7 @@ int handle_list_provenance(const struct request *request, const void *message, P
         r = reviews_applied(request->service, &request->caller, &filter, max, offset, &rows, &total, err);
     if (r < 0)
         return r;
-    Sandbox__V1__ListProvenanceResponse *out = xnew(Sandbox__V1__ListProvenanceResponse);
-    sandbox__v1__list_provenance_response__init(out);
+    Sandbox__V1__ListProvenanceResponse *out = message_new(&sandbox__v1__list_provenance_response__descriptor);
     out->path = make_string(path);
     out->changes = xalloc((rows.count + 1) * sizeof(*out->changes));
     for (size_t i = 0; i < rows.count; i++)
@@ -190,9 +186,8 @@ static Sandbox__V1__CommitFile *make_commit_file(const struct applied_change_row
         [COMMIT_DIFFERS] = SANDBOX__V1__COMMIT_STATUS__COMMIT_STATUS_PENDING,
         [COMMIT_BLOCKED] = SANDBOX__V1__COMMIT_STATUS__COMMIT_STATUS_BLOCKED,
     };
-    Sandbox__V1__CommitFile *out = xnew(Sandbox__V1__CommitFile);
+    Sandbox__V1__CommitFile *out = message_new(&sandbox__v1__commit_file__descriptor);
 
-    sandbox__v1__commit_file__init(out);
     out->path = make_string(row->file_path);
     out->relative_path = make_string(row->relative_path);
     out->kind = make_kind_of_name(row->change_type);
@@ -239,8 +234,7 @@ static int commit_set_failure(const struct request *request, int r, const struct
 
     if (!err->reason || strcmp(err->reason, "FOREIGN_CHANGES") != 0)
         return r;
-    out = xnew(Sandbox__V1__CommitFailure);
-    sandbox__v1__commit_failure__init(out);
+    out = message_new(&sandbox__v1__commit_failure__descriptor);
     commit_add_files(&out->files, &out->n_files, plan, true, call_failure_room(request->call), &out->total);
     call_take_failure(request->call, &out->base);
     return r;
@@ -271,8 +265,7 @@ int handle_preview_commit(const struct request *request, const void *message, Pr
         r = reviews_commit_plan(request->service, &request->caller, &wanted.request, &plan, err);
     if (r < 0)
         return commit_set_failure(request, r, &plan, err);
-    Sandbox__V1__PreviewCommitResponse *out = xnew(Sandbox__V1__PreviewCommitResponse);
-    sandbox__v1__preview_commit_response__init(out);
+    Sandbox__V1__PreviewCommitResponse *out = message_new(&sandbox__v1__preview_commit_response__descriptor);
     out->project_root = make_string(plan.project_root);
     out->files_truncated = !commit_add_files(&out->files, &out->n_files, &plan, false, REVIEW_ANSWER_BYTES, &total);
     out->pending = (int64_t) plan.dirty_count;
@@ -294,16 +287,15 @@ int handle_commit_changes(const struct request *request, const void *message, Pr
     int r = commit_take_request(request, in->project_root, in->sandbox_ids, in->n_sandbox_ids, in->paths, in->n_paths, &wanted,
                                 err);
 
-    if (r == 0 && strlen(in->message) > MESSAGE_BYTES_MAX)
-        r = err_invalid(err, "message has more than %zu bytes", MESSAGE_BYTES_MAX);
+    if (r == 0 && strlen(in->message) > COMMIT_MESSAGE_BYTES_MAX)
+        r = err_invalid(err, "message has more than %zu bytes", COMMIT_MESSAGE_BYTES_MAX);
     wanted.request.message = in->message;
     wanted.request.actor = in->actor;
     if (r == 0)
         r = reviews_commit(request->service, &request->caller, &wanted.request, &plan, hash, &count, err);
     if (r < 0)
         return commit_set_failure(request, r, &plan, err);
-    Sandbox__V1__CommitChangesResponse *out = xnew(Sandbox__V1__CommitChangesResponse);
-    sandbox__v1__commit_changes_response__init(out);
+    Sandbox__V1__CommitChangesResponse *out = message_new(&sandbox__v1__commit_changes_response__descriptor);
     out->commit_hash = xdup(hash);
     out->files = (int64_t) count;
     *ret = &out->base;

@@ -56,8 +56,7 @@ int handle_discard(const struct request *request, const void *message, ProtobufC
         r = reviews_discard(request->service, &request->caller, id, &selection.choice, &decision, &discarded, err);
     if (r < 0)
         return r;
-    Sandbox__V1__DiscardResponse *out = xnew(Sandbox__V1__DiscardResponse);
-    sandbox__v1__discard_response__init(out);
+    Sandbox__V1__DiscardResponse *out = message_new(&sandbox__v1__discard_response__descriptor);
     out->discarded = (int32_t) discarded.file_count;
     out->remaining = (int32_t) discarded.remaining;
     out->n_scope_paths = discarded.file_count < PATHS_MAX ? discarded.file_count : PATHS_MAX;
@@ -73,15 +72,13 @@ int handle_discard(const struct request *request, const void *message, ProtobufC
 /* The project has changed since: adds the paths, as far as they fit beside the reason. */
 static int undo_refuse(const struct request *request, const char *id, const struct review_undone *undone, struct err *err)
 {
-    Sandbox__V1__ReviewFailure *out = xnew(Sandbox__V1__ReviewFailure);
+    Sandbox__V1__ReviewFailure *out = message_new(&sandbox__v1__review_failure__descriptor);
     size_t room = call_failure_room(request->call), bytes = 0, cap = 0;
 
-    sandbox__v1__review_failure__init(out);
     out->total = (int32_t) undone->undo.moved_count;
     for (size_t i = 0; i < undone->undo.moved_count; i++) {
-        Sandbox__V1__FileVerdict *file = xnew(Sandbox__V1__FileVerdict);
+        Sandbox__V1__FileVerdict *file = message_new(&sandbox__v1__file_verdict__descriptor);
 
-        sandbox__v1__file_verdict__init(file);
         set_change_paths(&file->id, &file->path, &file->scope_path, id, undone->prefix, undone->undo.moved[i]);
         file->verdict = SANDBOX__V1__VERDICT__VERDICT_STALE;
         bytes += protobuf_c_message_get_packed_size(&file->base) + 3;
@@ -115,8 +112,7 @@ int handle_undo_approval(const struct request *request, const void *message, Pro
         return undo_refuse(request, id, &undone, err);
     if (r < 0)
         return r;
-    Sandbox__V1__UndoApprovalResponse *out = xnew(Sandbox__V1__UndoApprovalResponse);
-    sandbox__v1__undo_approval_response__init(out);
+    Sandbox__V1__UndoApprovalResponse *out = message_new(&sandbox__v1__undo_approval_response__descriptor);
     if (undone.row.id)
         out->sandbox = make_sandbox_of_row(request->service, &undone.row);
     out->approval_id = xdup(undone.undoes);
@@ -144,14 +140,12 @@ int handle_list_approvals(const struct request *request, const void *message, Pr
         at--;
     if (*in->page_token && at-- == 0)
         return err_invalid(err, "page_token is not of this list");
-    Sandbox__V1__ListApprovalsResponse *out = xnew(Sandbox__V1__ListApprovalsResponse);
-    sandbox__v1__list_approvals_response__init(out);
+    Sandbox__V1__ListApprovalsResponse *out = message_new(&sandbox__v1__list_approvals_response__descriptor);
     out->approvals = xalloc(max * sizeof(*out->approvals));
     for (; at > 0 && out->n_approvals < max; at--) {
         const struct undo_entry *entry = &entries[at - 1];
-        Sandbox__V1__Approval *approval = out->approvals[out->n_approvals++] = xnew(Sandbox__V1__Approval);
+        Sandbox__V1__Approval *approval = out->approvals[out->n_approvals++] = message_new(&sandbox__v1__approval__descriptor);
 
-        sandbox__v1__approval__init(approval);
         approval->id = xdup(entry->id);
         approval->undoes = xdup(entry->undoes);
         approval->time = make_timestamp(entry->time_ns);
@@ -168,9 +162,8 @@ int handle_list_approvals(const struct request *request, const void *message, Pr
 
 static Sandbox__V1__ComparedFile *make_compared(const struct review_conflict_report *found, const struct conflict_file *file)
 {
-    Sandbox__V1__ComparedFile *out = xnew(Sandbox__V1__ComparedFile);
+    Sandbox__V1__ComparedFile *out = message_new(&sandbox__v1__compared_file__descriptor);
 
-    sandbox__v1__compared_file__init(out);
     set_change_paths(&out->id, &out->path, &out->scope_path, found->row.id, found->prefix, file->edit->path);
     out->state = (Sandbox__V1__MergeState) (file->state + 1);
     out->reason = make_string(file->reason);
@@ -212,8 +205,7 @@ int handle_get_conflicts(const struct request *request, const void *message, Pro
         r = reviews_conflicts(request->service, &request->caller, id, &found, err);
     if (r < 0)
         return r;
-    Sandbox__V1__GetConflictsResponse *out = xnew(Sandbox__V1__GetConflictsResponse);
-    sandbox__v1__get_conflicts_response__init(out);
+    Sandbox__V1__GetConflictsResponse *out = message_new(&sandbox__v1__get_conflicts_response__descriptor);
     conflicts_add_files(out, &found, true, &cap, &bytes);
     conflicts_add_files(out, &found, false, &cap, &bytes);
     for (size_t i = 0; i < found.report.edits.count; i++)
@@ -242,8 +234,7 @@ static void rebase_add_files(Sandbox__V1__RebaseResponse *out, const struct revi
             out->files_truncated = true;
             return;
         }
-        one = xnew(Sandbox__V1__RebasedFile);
-        sandbox__v1__rebased_file__init(one);
+        one = message_new(&sandbox__v1__rebased_file__descriptor);
         set_change_paths(&one->id, &one->path, &one->scope_path, rebased->row.id ? rebased->row.id : "", rebased->prefix,
                          file->edit->path);
         one->outcome = (Sandbox__V1__RebaseOutcome) (file->outcome + 1);
@@ -272,8 +263,7 @@ int handle_rebase(const struct request *request, const void *message, ProtobufCM
         r = reviews_rebase(request->service, &request->caller, id, strategy, &decision, &rebased, err);
     if (r < 0)
         return r;
-    Sandbox__V1__RebaseResponse *out = xnew(Sandbox__V1__RebaseResponse);
-    sandbox__v1__rebase_response__init(out);
+    Sandbox__V1__RebaseResponse *out = message_new(&sandbox__v1__rebase_response__descriptor);
     if (rebased.row.id)
         out->sandbox = make_sandbox_of_row(request->service, &rebased.row);
     rebase_add_files(out, &rebased);
@@ -305,8 +295,7 @@ int handle_finish_sandbox(const struct request *request, const void *message, Pr
                            &finish, err);
     if (r < 0)
         return r;
-    Sandbox__V1__FinishSandboxResponse *out = xnew(Sandbox__V1__FinishSandboxResponse);
-    sandbox__v1__finish_sandbox_response__init(out);
+    Sandbox__V1__FinishSandboxResponse *out = message_new(&sandbox__v1__finish_sandbox_response__descriptor);
     if (finish.row.id)
         out->sandbox = make_sandbox_of_row(request->service, &finish.row);
     out->decision = strcmp(finish.decision, "approved") == 0   ? SANDBOX__V1__SANDBOX_DECISION__SANDBOX_DECISION_APPROVED

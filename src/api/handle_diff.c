@@ -72,8 +72,7 @@ static void diff_add_directories(Sandbox__V1__Diff *out, const struct review_dif
 
         if (!change->is_dir)
             continue;
-        directory = xnew(Sandbox__V1__DirectoryChange);
-        sandbox__v1__directory_change__init(directory);
+        directory = message_new(&sandbox__v1__directory_change__descriptor);
         directory->path = make_string(change->path);
         directory->scope_path = make_string(change->scope_path);
         directory->kind = make_kind(change->kind);
@@ -85,16 +84,14 @@ static void diff_add_directories(Sandbox__V1__Diff *out, const struct review_dif
 
 static Sandbox__V1__Diff *make_diff(const struct review_diff *diff, size_t total)
 {
-    Sandbox__V1__Diff *out = xnew(Sandbox__V1__Diff);
+    Sandbox__V1__Diff *out = message_new(&sandbox__v1__diff__descriptor);
 
-    sandbox__v1__diff__init(out);
     out->sandbox_id = make_string(diff->row.id);
     out->diff_hash = xdup(diff->hash);
     out->directory = make_string(diff->row.scope_path);
     out->project_root = make_string(diff->row.project_root);
     out->scope_prefix = make_string(diff->prefix);
-    out->stats = xnew(Sandbox__V1__DiffStats);
-    sandbox__v1__diff_stats__init(out->stats);
+    out->stats = message_new(&sandbox__v1__diff_stats__descriptor);
     diff_set_stats(out->stats, &diff->set);
     out->total = (int64_t) total;
     out->generated_at = make_timestamp(clock_wall_ns());
@@ -258,10 +255,9 @@ static void diff_begin_hunk(struct file_stream *stream, const struct hunk *hunk)
 /* Sends the message so far; the next one continues the same hunk. */
 static int diff_begin_part(struct file_stream *stream)
 {
-    Sandbox__V1__FileChange *next = xnew(Sandbox__V1__FileChange);
+    Sandbox__V1__FileChange *next = message_new(&sandbox__v1__file_change__descriptor);
     int r = diff_send_part(stream);
 
-    sandbox__v1__file_change__init(next);
     next->id = xdup(stream->message->id);
     protobuf_c_message_free_unpacked(&stream->message->base, NULL);
     stream->message = next;
@@ -496,8 +492,7 @@ int handle_mark_diff_shown(const struct request *request, const void *message, P
     json_decref(hashes);
     if (r < 0)
         return r;
-    Sandbox__V1__MarkDiffShownResponse *out = xnew(Sandbox__V1__MarkDiffShownResponse);
-    sandbox__v1__mark_diff_shown_response__init(out);
+    Sandbox__V1__MarkDiffShownResponse *out = message_new(&sandbox__v1__mark_diff_shown_response__descriptor);
     out->shown = (int32_t) count;
     *ret = &out->base;
     return 0;

@@ -32,8 +32,7 @@ int handle_list_events(const struct request *request, const void *message, Proto
     r = events_list(request->service, &request->caller, &filter, &page, err);
     if (r < 0)
         return r;
-    Sandbox__V1__ListEventsResponse *out = xnew(Sandbox__V1__ListEventsResponse);
-    sandbox__v1__list_events_response__init(out);
+    Sandbox__V1__ListEventsResponse *out = message_new(&sandbox__v1__list_events_response__descriptor);
     out->events = page.count > 0 ? xalloc(page.count * sizeof(*out->events)) : NULL;
     for (size_t i = 0; i < page.count; i++)
         out->events[out->n_events++] = make_event(&page.items[i]);

@@ -34,11 +34,10 @@ static void file_format_etag(const struct sandbox_file *file, char out[ETAG_MAX]
 /* `path` as path_clean() gives it. */
 static Sandbox__V1__FileStat *make_file_stat(const char *path, const struct sandbox_file *file)
 {
-    Sandbox__V1__FileStat *out = xnew(Sandbox__V1__FileStat);
+    Sandbox__V1__FileStat *out = message_new(&sandbox__v1__file_stat__descriptor);
     const char *name = strrchr(path, '/') + 1;
     char etag[ETAG_MAX];
 
-    sandbox__v1__file_stat__init(out);
     file_format_etag(file, etag);
     out->path = make_text(path, strlen(path));
     out->name = make_text(name, strlen(name));
@@ -104,8 +103,7 @@ int handle_list_directory(const struct request *request, const void *message, Pr
         r = sandbox_file_list_page(request->service, &request->caller, id, in->path, after, max, &list, &has_more, err);
     if (r < 0)
         return r;
-    Sandbox__V1__ListDirectoryResponse *out = xnew(Sandbox__V1__ListDirectoryResponse);
-    sandbox__v1__list_directory_response__init(out);
+    Sandbox__V1__ListDirectoryResponse *out = message_new(&sandbox__v1__list_directory_response__descriptor);
     file_clean_path(in->path, &dir);
     out->files = list.count > 0 ? xalloc(list.count * sizeof(*out->files)) : NULL;
     while (out->n_files < list.count && bytes < PAGE_BYTES_MAX) {
@@ -299,8 +297,7 @@ static int write_file(struct call *call, void *cookie, struct err *err)
         r = file_answer_stat(&request, id, metadata->path, &stat, err);
     if (r < 0)
         return r;
-    Sandbox__V1__WriteFileResult *out = xnew(Sandbox__V1__WriteFileResult);
-    sandbox__v1__write_file_result__init(out);
+    Sandbox__V1__WriteFileResult *out = message_new(&sandbox__v1__write_file_result__descriptor);
     out->file = (Sandbox__V1__FileStat *) stat;
     out->created = is_new;
     return answer_send(call, &out->base, err);
@@ -411,9 +408,8 @@ static char **make_search_lines(const struct file_search_line *lines, size_t cou
 
 static Sandbox__V1__SearchMatch *make_search_match(const struct file_search_match *match)
 {
-    Sandbox__V1__SearchMatch *out = xnew(Sandbox__V1__SearchMatch);
+    Sandbox__V1__SearchMatch *out = message_new(&sandbox__v1__search_match__descriptor);
 
-    sandbox__v1__search_match__init(out);
     out->path = make_text(match->path, strlen(match->path));
     out->line = (int32_t) match->number;
     out->text = match->line.bytes ? make_text(match->line.bytes, match->line.len) : xdup("");
@@ -438,8 +434,7 @@ int handle_search_files(const struct request *request, const void *message, Prot
         r = file_search_run(request->service, &request->caller, id, &search, &found, err);
     if (r < 0)
         return r;
-    Sandbox__V1__SearchFilesResponse *out = xnew(Sandbox__V1__SearchFilesResponse);
-    sandbox__v1__search_files_response__init(out);
+    Sandbox__V1__SearchFilesResponse *out = message_new(&sandbox__v1__search_files_response__descriptor);
     out->matches = found.count > 0 ? xalloc(found.count * sizeof(*out->matches)) : NULL;
     for (size_t i = 0; i < found.count; i++)
         out->matches[out->n_matches++] = make_search_match(&found.items[i]);

@@ -67,8 +67,7 @@ int handle_list_processes(const struct request *request, const void *message, Pr
         r = process_find_start(&list, in->page_token, &at, err);
     if (r < 0)
         return r;
-    Sandbox__V1__ListProcessesResponse *out = xnew(Sandbox__V1__ListProcessesResponse);
-    sandbox__v1__list_processes_response__init(out);
+    Sandbox__V1__ListProcessesResponse *out = message_new(&sandbox__v1__list_processes_response__descriptor);
     out->processes = xalloc(max * sizeof(*out->processes));
     for (; at < list.count; at++) {
         if (!process_is_wanted(in, &list.items[at]))
@@ -164,8 +163,7 @@ int handle_kill_all_processes(const struct request *request, const void *message
         r = sandbox_process_end_all(request->service, &request->caller, id, grace_ms, &count, &failures, err);
     if (r < 0)
         return r;
-    Sandbox__V1__KillAllProcessesResponse *out = xnew(Sandbox__V1__KillAllProcessesResponse);
-    sandbox__v1__kill_all_processes_response__init(out);
+    Sandbox__V1__KillAllProcessesResponse *out = message_new(&sandbox__v1__kill_all_processes_response__descriptor);
     out->killed = (int32_t) count;
     process_add_failures(out, &failures);
     *ret = &out->base;
@@ -205,8 +203,7 @@ int handle_read_process_log(const struct request *request, const void *message, 
         r = sandbox_log_read(&log, from, (size_t) (in->max_bytes ? in->max_bytes : LOG_BYTES_MAX), &content, err);
     if (r < 0)
         return r;
-    Sandbox__V1__ReadProcessLogResponse *out = xnew(Sandbox__V1__ReadProcessLogResponse);
-    sandbox__v1__read_process_log_response__init(out);
+    Sandbox__V1__ReadProcessLogResponse *out = message_new(&sandbox__v1__read_process_log_response__descriptor);
     out->offset = (int64_t) from;
     out->next_offset = (int64_t) (from + content.len);
     out->first_offset = (int64_t) log.log.first;

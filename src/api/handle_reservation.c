@@ -14,9 +14,8 @@
 
 static Sandbox__V1__Reservation *make_reservation(const struct reservation *from)
 {
-    Sandbox__V1__Reservation *out = xnew(Sandbox__V1__Reservation);
+    Sandbox__V1__Reservation *out = message_new(&sandbox__v1__reservation__descriptor);
 
-    sandbox__v1__reservation__init(out);
     out->path = make_string(from->path);
     out->sandbox_id = make_string(from->id);
     out->name = make_string(from->name);
@@ -41,8 +40,7 @@ int handle_list_reservations(const struct request *request, const void *message,
         return r;
     while (after && at < list.count && strcmp(list.items[at].path, after) <= 0)
         at++;
-    Sandbox__V1__ListReservationsResponse *out = xnew(Sandbox__V1__ListReservationsResponse);
-    sandbox__v1__list_reservations_response__init(out);
+    Sandbox__V1__ListReservationsResponse *out = message_new(&sandbox__v1__list_reservations_response__descriptor);
     out->reservations = xalloc((max + 1) * sizeof(*out->reservations));
     for (; at < list.count && out->n_reservations < max; at++)
         out->reservations[out->n_reservations++] = make_reservation(&list.items[at]);
@@ -84,8 +82,7 @@ int handle_check_reservation(const struct request *request, const void *message,
     /* Only callers who see the other sandbox may learn its id. */
     autofree char *reserved_by =
         conflicts->count > 0 ? xprintf("'%s' is reserved by another sandbox", conflicts->items[0].wanted) : NULL;
-    Sandbox__V1__CheckReservationResponse *out = xnew(Sandbox__V1__CheckReservationResponse);
-    sandbox__v1__check_reservation_response__init(out);
+    Sandbox__V1__CheckReservationResponse *out = message_new(&sandbox__v1__check_reservation_response__descriptor);
     out->available = r == 0;
     out->reason = make_string(why.reason);
     out->error = make_string(reserved_by ? reserved_by : why.text);

@@ -59,9 +59,8 @@ static int retention_take_policy(const Sandbox__V1__RetentionPolicy *in, struct 
 
 static Sandbox__V1__CollectedSandbox *make_collected(const struct sandbox_gc_one *one)
 {
-    Sandbox__V1__CollectedSandbox *out = xnew(Sandbox__V1__CollectedSandbox);
+    Sandbox__V1__CollectedSandbox *out = message_new(&sandbox__v1__collected_sandbox__descriptor);
 
-    sandbox__v1__collected_sandbox__init(out);
     out->sandbox_id = make_string(one->row.id);
     out->name = make_string(one->row.name);
     out->directory = make_string(one->row.scope_path);
@@ -75,10 +74,9 @@ static Sandbox__V1__CollectedSandbox *make_collected(const struct sandbox_gc_one
 
 static Sandbox__V1__CollectResponse *make_collection(const struct sandbox_gc_result *result, bool is_dry)
 {
-    Sandbox__V1__CollectResponse *out = xnew(Sandbox__V1__CollectResponse);
+    Sandbox__V1__CollectResponse *out = message_new(&sandbox__v1__collect_response__descriptor);
     size_t cap = 0, bytes = 0;
 
-    sandbox__v1__collect_response__init(out);
     out->dry_run = is_dry;
     for (size_t i = 0; i < result->count; i++) {
         const struct sandbox_gc_one *one = &result->items[i];
@@ -146,13 +144,11 @@ int handle_get_retention(const struct request *request, const void *message, Pro
 {
     struct sandbox_gc gc = sandboxes_gc_default(request->service);
     struct sandbox_windows windows = sandboxes_windows(request->service);
-    Sandbox__V1__GetRetentionResponse *out = xnew(Sandbox__V1__GetRetentionResponse);
+    Sandbox__V1__GetRetentionResponse *out = message_new(&sandbox__v1__get_retention_response__descriptor);
 
     (void) message;
     (void) err;
-    sandbox__v1__get_retention_response__init(out);
-    out->policy = xnew(Sandbox__V1__RetentionPolicy);
-    sandbox__v1__retention_policy__init(out->policy);
+    out->policy = message_new(&sandbox__v1__retention_policy__descriptor);
     out->policy->max_age = make_retention_span(gc.max_age_ns);
     out->policy->idle_timeout = make_retention_span(gc.idle_ns);
     out->policy->decided_delay = make_retention_span(gc.terminal_delay_ns);
@@ -167,9 +163,8 @@ int handle_get_retention(const struct request *request, const void *message, Pro
 
 static Sandbox__V1__SandboxDiskUse *make_disk_use(const struct sandbox_disk_use *use)
 {
-    Sandbox__V1__SandboxDiskUse *out = xnew(Sandbox__V1__SandboxDiskUse);
+    Sandbox__V1__SandboxDiskUse *out = message_new(&sandbox__v1__sandbox_disk_use__descriptor);
 
-    sandbox__v1__sandbox_disk_use__init(out);
     out->sandbox_id = make_string(use->row.id);
     out->name = make_string(use->row.name);
     out->directory = make_string(use->row.scope_path);
@@ -195,8 +190,7 @@ int handle_get_disk_use(const struct request *request, const void *message, Prot
         r = sandboxes_disk_use(request->service, &request->caller, in->sandbox_id, in->measure, &list, err);
     if (r < 0)
         return r;
-    Sandbox__V1__GetDiskUseResponse *out = xnew(Sandbox__V1__GetDiskUseResponse);
-    sandbox__v1__get_disk_use_response__init(out);
+    Sandbox__V1__GetDiskUseResponse *out = message_new(&sandbox__v1__get_disk_use_response__descriptor);
     out->sandboxes = xalloc((list.count + 1) * sizeof(*out->sandboxes));
     for (size_t i = 0; i < list.count; i++) {
         const struct sandbox_disk_use *use = &list.items[i];

@@ -43,9 +43,8 @@ static char *make_reason(const struct rule_list *rules, const struct explained_r
 static Sandbox__V1__ExplainPermissionResponse *make_explanation(struct ruleset *compiled, const struct explanation *explanation)
 {
     const struct rule_list *rules = ruleset_rules(compiled);
-    Sandbox__V1__ExplainPermissionResponse *out = xnew(Sandbox__V1__ExplainPermissionResponse);
+    Sandbox__V1__ExplainPermissionResponse *out = message_new(&sandbox__v1__explain_permission_response__descriptor);
 
-    sandbox__v1__explain_permission_response__init(out);
     out->path = make_text(explanation->path, strlen(explanation->path));
     out->permission = (Sandbox__V1__Permission) (explanation->level + 1);
     out->passage = explanation->may_be_passage;
@@ -126,9 +125,8 @@ static Sandbox__V1__LintFinding **make_findings(const struct rule_preview *previ
 
     for (size_t i = 0; i < preview->finding_count; i++) {
         const struct rule_preview_finding *finding = &preview->findings[i];
-        Sandbox__V1__LintFinding *out = list[i] = xnew(Sandbox__V1__LintFinding);
+        Sandbox__V1__LintFinding *out = list[i] = message_new(&sandbox__v1__lint_finding__descriptor);
 
-        sandbox__v1__lint_finding__init(out);
         out->severity = (Sandbox__V1__LintSeverity) (finding->severity + 1);
         out->code = xdup(finding->code);
         out->rule = finding->rule == LINT_NO_RULE ? 0 : (int32_t) finding->rule + 1;
@@ -141,17 +139,16 @@ static Sandbox__V1__LintFinding **make_findings(const struct rule_preview *previ
 
 static Sandbox__V1__PreviewPermissionsResponse *make_preview(const struct rule_preview *preview)
 {
-    Sandbox__V1__PreviewPermissionsResponse *out = xnew(Sandbox__V1__PreviewPermissionsResponse);
+    Sandbox__V1__PreviewPermissionsResponse *out = message_new(&sandbox__v1__preview_permissions_response__descriptor);
 
-    sandbox__v1__preview_permissions_response__init(out);
     out->permissions = xalloc((preview->rules.count + 1) * sizeof(*out->permissions));
     for (size_t i = 0; i < preview->rules.count; i++)
         out->permissions[out->n_permissions++] = make_rule(&preview->rules.items[i]);
     out->changes = xalloc((preview->count + 1) * sizeof(*out->changes));
     for (size_t i = 0; i < preview->count; i++) {
-        Sandbox__V1__PermissionChange *change = out->changes[out->n_changes++] = xnew(Sandbox__V1__PermissionChange);
+        Sandbox__V1__PermissionChange *change = out->changes[out->n_changes++] =
+            message_new(&sandbox__v1__permission_change__descriptor);
 
-        sandbox__v1__permission_change__init(change);
         change->path = make_string(preview->changes[i].path);
         change->before = (Sandbox__V1__Permission) (preview->changes[i].was + 1);
         change->after = (Sandbox__V1__Permission) (preview->changes[i].now + 1);
@@ -250,8 +247,7 @@ int handle_lint_permissions(const struct request *request, const void *message, 
         r = rule_preview_run(&base, &request->caller, &wish, &preview, err);
     if (r < 0)
         return r;
-    Sandbox__V1__LintPermissionsResponse *out = xnew(Sandbox__V1__LintPermissionsResponse);
-    sandbox__v1__lint_permissions_response__init(out);
+    Sandbox__V1__LintPermissionsResponse *out = message_new(&sandbox__v1__lint_permissions_response__descriptor);
     out->findings = make_findings(&preview, &out->n_findings);
     out->paths = (int64_t) preview.paths;
     out->incomplete = preview.is_incomplete;

@@ -161,8 +161,7 @@ static Sandbox__V1__Sandbox *make_creation(struct service *service, const struct
     message->warnings = make_texts(made->warnings.items, made->warnings.count);
     message->n_warnings = made->warnings.count;
     if (made->disk_inodes && !message->resources) {
-        message->resources = xnew(Sandbox__V1__ResourceLimits);
-        sandbox__v1__resource_limits__init(message->resources);
+        message->resources = message_new(&sandbox__v1__resource_limits__descriptor);
     }
     if (made->disk_inodes)
         message->resources->disk_inodes = made->disk_inodes;
@@ -279,8 +278,7 @@ int handle_list_sandboxes(const struct request *request, const void *message, Pr
         r = sandboxes_list(request->service, &request->caller, filter, &page, &rows, err);
     if (r < 0)
         return r;
-    Sandbox__V1__ListSandboxesResponse *out = xnew(Sandbox__V1__ListSandboxesResponse);
-    sandbox__v1__list_sandboxes_response__init(out);
+    Sandbox__V1__ListSandboxesResponse *out = message_new(&sandbox__v1__list_sandboxes_response__descriptor);
     out->sandboxes = rows.count > 0 ? xalloc(rows.count * sizeof(*out->sandboxes)) : NULL;
     while (out->n_sandboxes < rows.count) {
         out->sandboxes[out->n_sandboxes] = make_sandbox_of_row(request->service, &rows.rows[out->n_sandboxes]);

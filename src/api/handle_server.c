@@ -20,9 +20,8 @@ _Static_assert((int) SANDBOX__V1__PROFILE_NETWORK__PROFILE_NETWORK_FULL == PROFI
 
 static Sandbox__V1__SandboxCounts *make_counts(const struct sandbox_count counts[SANDBOX_STATE_COUNT])
 {
-    Sandbox__V1__SandboxCounts *out = xnew(Sandbox__V1__SandboxCounts);
+    Sandbox__V1__SandboxCounts *out = message_new(&sandbox__v1__sandbox_counts__descriptor);
 
-    sandbox__v1__sandbox_counts__init(out);
     out->creating = counts[SANDBOX_STATE_CREATING].count;
     out->active = counts[SANDBOX_STATE_ACTIVE].count;
     out->stopped = counts[SANDBOX_STATE_STOPPED].count;
@@ -46,9 +45,8 @@ static Google__Protobuf__Duration *make_average(uint64_t sum_ns, uint64_t count)
 
 static Sandbox__V1__ServerTotals *make_totals(const struct sandbox_totals *totals)
 {
-    Sandbox__V1__ServerTotals *out = xnew(Sandbox__V1__ServerTotals);
+    Sandbox__V1__ServerTotals *out = message_new(&sandbox__v1__server_totals__descriptor);
 
-    sandbox__v1__server_totals__init(out);
     out->created = (int64_t) totals->created;
     out->stopped = (int64_t) totals->stopped;
     out->approved = (int64_t) totals->approved;
@@ -75,14 +73,13 @@ static void server_add_processes(const char *id, size_t tracked, size_t running,
 
 int handle_get_server_status(const struct request *request, const void *message, ProtobufCMessage **ret, struct err *err)
 {
-    Sandbox__V1__ServerStatus *out = xnew(Sandbox__V1__ServerStatus);
+    Sandbox__V1__ServerStatus *out = message_new(&sandbox__v1__server_status__descriptor);
     struct sandbox_totals *totals = sandboxes_totals(request->service);
     struct sandbox_count counts[SANDBOX_STATE_COUNT];
     struct err ignored = ERR_NONE;
 
     (void) message;
     (void) err;
-    sandbox__v1__server_status__init(out);
     out->version = xdup(AGENTFENSE_VERSION);
     out->uptime = make_duration(clock_now_ns() - totals->started_ns);
     out->driver = make_string(sandbox_driver_choose(request->service, "", NULL));
@@ -104,21 +101,19 @@ int handle_get_server_status(const struct request *request, const void *message,
 
 static ProtobufCMessage *make_drivers(struct service *service)
 {
-    Sandbox__V1__ListDriversResponse *out = xnew(Sandbox__V1__ListDriversResponse);
+    Sandbox__V1__ListDriversResponse *out = message_new(&sandbox__v1__list_drivers_response__descriptor);
     char reason[DRIVER_TRIAL_REASON_MAX], preferred[SANDBOX_DRIVER_MAX];
     const char *selected = sandbox_driver_choose(service, "", reason);
 
-    sandbox__v1__list_drivers_response__init(out);
     sandbox_driver_preferred(service, preferred);
     out->preference = make_string(preferred);
     out->selected_reason = make_string(reason);
     out->drivers = xalloc(DRIVER_TRIAL_COUNT * sizeof(*out->drivers));
     for (const char *const *name = driver_trial_names; *name; name++) {
-        Sandbox__V1__Driver *driver = out->drivers[out->n_drivers++] = xnew(Sandbox__V1__Driver);
+        Sandbox__V1__Driver *driver = out->drivers[out->n_drivers++] = message_new(&sandbox__v1__driver__descriptor);
         struct driver_trial trial;
 
         sandbox_driver_try(service, *name, &trial);
-        sandbox__v1__driver__init(driver);
         driver->name = xdup(*name);
         driver->description = xdup(sandbox_driver_describe(*name));
         driver->available = trial.works;
@@ -153,9 +148,8 @@ int handle_select_driver(const struct request *request, const void *message, Pro
 
 static Sandbox__V1__CommandLimits *make_command_limits(const struct execution_limits *limits)
 {
-    Sandbox__V1__CommandLimits *out = xnew(Sandbox__V1__CommandLimits);
+    Sandbox__V1__CommandLimits *out = message_new(&sandbox__v1__command_limits__descriptor);
 
-    sandbox__v1__command_limits__init(out);
     out->memory_mb = limits->memory_mb;
     out->cpu_seconds = limits->cpu_sec;
     out->processes = limits->processes;
@@ -166,9 +160,8 @@ static Sandbox__V1__CommandLimits *make_command_limits(const struct execution_li
 
 static ProtobufCMessage *make_execution_config(const struct execution_config *config)
 {
-    Sandbox__V1__ExecutionConfig *out = xnew(Sandbox__V1__ExecutionConfig);
+    Sandbox__V1__ExecutionConfig *out = message_new(&sandbox__v1__execution_config__descriptor);
 
-    sandbox__v1__execution_config__init(out);
     out->defaults = make_command_limits(&config->defaults);
     out->maxima = make_command_limits(&config->maxima);
     out->default_profile = make_string(config->default_profile);
@@ -240,9 +233,8 @@ int handle_set_execution_config(const struct request *request, const void *messa
 
 static Sandbox__V1__Profile *make_profile(const struct profile *profile)
 {
-    Sandbox__V1__Profile *out = xnew(Sandbox__V1__Profile);
+    Sandbox__V1__Profile *out = message_new(&sandbox__v1__profile__descriptor);
 
-    sandbox__v1__profile__init(out);
     out->id = make_string(profile->id);
     out->name = make_string(profile->name);
     out->description = make_string(profile->description);
@@ -266,8 +258,7 @@ int handle_list_profiles(const struct request *request, const void *message, Pro
     (void) message;
     if (r < 0)
         return r;
-    Sandbox__V1__ListProfilesResponse *out = xnew(Sandbox__V1__ListProfilesResponse);
-    sandbox__v1__list_profiles_response__init(out);
+    Sandbox__V1__ListProfilesResponse *out = message_new(&sandbox__v1__list_profiles_response__descriptor);
     out->profiles = xalloc((list.count + 1) * sizeof(*out->profiles));
     for (size_t i = 0; i < list.count; i++)
         out->profiles[out->n_profiles++] = make_profile(&list.items[i]);

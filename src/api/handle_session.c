@@ -52,8 +52,7 @@ int handle_list_sessions(const struct request *request, const void *message, Pro
         r = sessions_list(request->service, &request->caller, in->sandbox_id, &sessions, err);
     if (r < 0)
         return r;
-    Sandbox__V1__ListSessionsResponse *out = xnew(Sandbox__V1__ListSessionsResponse);
-    sandbox__v1__list_sessions_response__init(out);
+    Sandbox__V1__ListSessionsResponse *out = message_new(&sandbox__v1__list_sessions_response__descriptor);
     out->sessions = sessions.count > 0 ? xalloc(sessions.count * sizeof(*out->sessions)) : NULL;
     for (size_t i = 0; i < sessions.count; i++)
         out->sessions[out->n_sessions++] = make_session(&sessions.items[i]);

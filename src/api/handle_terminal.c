@@ -100,8 +100,7 @@ static int conversation_send_started(struct conversation *c)
     if (sandbox_process_find(c->request->service, &c->request->caller, c->id, name, &info, NULL) == 0) {
         out.started = make_process(c->id, &info);
     } else {
-        out.started = xnew(Sandbox__V1__Process);
-        sandbox__v1__process__init(out.started);
+        out.started = message_new(&sandbox__v1__process__descriptor);
         out.started->id = xdup(name);
         out.started->sandbox_id = xdup(c->id);
     }

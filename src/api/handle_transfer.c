@@ -32,9 +32,8 @@ static int upload_begin_file(const ProtobufCMessage *message, struct service *se
 static ProtobufCMessage *upload_answer_file(const ProtobufCMessage *first, const struct upload_result *result)
 {
     const Sandbox__V1__UploadChunk__Metadata *metadata = ((const Sandbox__V1__UploadChunk *) (const void *) first)->metadata;
-    Sandbox__V1__UploadResult *out = xnew(Sandbox__V1__UploadResult);
+    Sandbox__V1__UploadResult *out = message_new(&sandbox__v1__upload_result__descriptor);
 
-    sandbox__v1__upload_result__init(out);
     out->codebase_id = xdup(metadata->codebase_id);
     out->file_path = xdup(metadata->file_path);
     out->size = (int64_t) result->size_bytes;
@@ -68,9 +67,8 @@ static int upload_begin_archive(const ProtobufCMessage *message, struct service 
 static ProtobufCMessage *upload_answer_archive(const ProtobufCMessage *first, const struct upload_result *result)
 {
     const Sandbox__V1__ArchiveChunk__Metadata *metadata = ((const Sandbox__V1__ArchiveChunk *) (const void *) first)->metadata;
-    Sandbox__V1__UploadArchiveResult *out = xnew(Sandbox__V1__UploadArchiveResult);
+    Sandbox__V1__UploadArchiveResult *out = message_new(&sandbox__v1__upload_archive_result__descriptor);
 
-    sandbox__v1__upload_archive_result__init(out);
     out->codebase_id = xdup(metadata->codebase_id);
     out->file_count = (int64_t) result->file_count;
     out->size = (int64_t) result->size_bytes;

@@ -86,9 +86,8 @@ static Sandbox__V1__ProcessStatus status_of(const struct process_info *info)
 Sandbox__V1__Process *make_process(const char *sandbox_id, const struct process_info *info)
 {
     const struct process_record *record = &info->record;
-    Sandbox__V1__Process *out = xnew(Sandbox__V1__Process);
+    Sandbox__V1__Process *out = message_new(&sandbox__v1__process__descriptor);
 
-    sandbox__v1__process__init(out);
     out->id = xdup(record->name);
     out->sandbox_id = xdup(sandbox_id);
     out->pid = (int32_t) record->pid;

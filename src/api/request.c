@@ -165,8 +165,7 @@ Google__Protobuf__Timestamp *make_timestamp(int64_t wall_ns)
 
     if (wall_ns == 0)
         return NULL;
-    stamp = xnew(Google__Protobuf__Timestamp);
-    google__protobuf__timestamp__init(stamp);
+    stamp = message_new(&google__protobuf__timestamp__descriptor);
     stamp->seconds = t.tv_sec;
     stamp->nanos = (int32_t) t.tv_nsec;
     return stamp;
@@ -174,9 +173,8 @@ Google__Protobuf__Timestamp *make_timestamp(int64_t wall_ns)
 
 Google__Protobuf__Duration *make_duration(int64_t ns)
 {
-    Google__Protobuf__Duration *duration = xnew(Google__Protobuf__Duration);
+    Google__Protobuf__Duration *duration = message_new(&google__protobuf__duration__descriptor);
 
-    google__protobuf__duration__init(duration);
     duration->seconds = ns / CLOCK_NS_PER_SEC;
     duration->nanos = (int32_t) (ns % CLOCK_NS_PER_SEC);
     return duration;

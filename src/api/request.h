@@ -8,6 +8,7 @@
 #include "api/api.h"
 #include "base/sandbox_id.h"
 #include "call/call.h"
+#include "call/message.h"
 #include "policy/rule.h"
 #include "service/caller.h"
 #include "service/sandbox_info.h"

@@ -84,9 +84,8 @@ static void set_acceptance(Sandbox__V1__FileChange *out, const struct review_abo
 
 Sandbox__V1__FileChange *make_file_change(const struct review_about *about, const struct file_change *change, bool is_read)
 {
-    Sandbox__V1__FileChange *out = xnew(Sandbox__V1__FileChange);
+    Sandbox__V1__FileChange *out = message_new(&sandbox__v1__file_change__descriptor);
 
-    sandbox__v1__file_change__init(out);
     set_change_paths(&out->id, &out->path, &out->scope_path, about->sandbox_id, about->prefix, change->scope_path);
     out->kind = make_kind(change->kind);
     if (change->kind == FILE_CHANGE_RENAMED) {
@@ -123,9 +122,8 @@ Sandbox__V1__FileChange *make_file_change(const struct review_about *about, cons
 
 Sandbox__V1__Hunk *add_hunk(Sandbox__V1__FileChange *change, size_t *cap, const struct hunk *hunk)
 {
-    Sandbox__V1__Hunk *out = xnew(Sandbox__V1__Hunk);
+    Sandbox__V1__Hunk *out = message_new(&sandbox__v1__hunk__descriptor);
 
-    sandbox__v1__hunk__init(out);
     out->id = xdup(hunk->id);
     out->header = make_string(hunk->header);
     out->old_start = (int32_t) hunk->old_start;
@@ -192,9 +190,8 @@ Sandbox__V1__ConflictHunk **make_conflicts(const struct threeway *merge, size_t 
     Sandbox__V1__ConflictHunk **list = xalloc(merge->hunk_count * sizeof(*list));
     for (size_t i = 0; i < merge->hunk_count; i++) {
         const struct threeway_hunk *hunk = &merge->hunks[i];
-        Sandbox__V1__ConflictHunk *out = list[i] = xnew(Sandbox__V1__ConflictHunk);
+        Sandbox__V1__ConflictHunk *out = list[i] = message_new(&sandbox__v1__conflict_hunk__descriptor);
 
-        sandbox__v1__conflict_hunk__init(out);
         out->line = (int32_t) hunk->line;
         out->project = make_safe(hunk->project.data ? hunk->project.data : "", hunk->project.len);
         out->merge_base = make_safe(hunk->base.data ? hunk->base.data : "", hunk->base.len);
@@ -222,11 +219,10 @@ static void set_approved(Sandbox__V1__FileVerdict *out, const struct approve_fil
 Sandbox__V1__FileVerdict *make_verdict(const struct review_approved *approved, size_t place, bool is_brief)
 {
     const struct file_change *change = &approved->set.items[place];
-    Sandbox__V1__FileVerdict *out = xnew(Sandbox__V1__FileVerdict);
+    Sandbox__V1__FileVerdict *out = message_new(&sandbox__v1__file_verdict__descriptor);
     size_t prefix_len = strlen(change->path) - strlen(change->scope_path);
     autofree char *prefix = xdupn(change->path, prefix_len > 0 ? prefix_len - 1 : 0);
 
-    sandbox__v1__file_verdict__init(out);
     set_change_paths(&out->id, &out->path, &out->scope_path, approved->row.id ? approved->row.id : "", prefix,
                      change->scope_path);
     out->kind = make_kind(change->kind);
@@ -244,9 +240,8 @@ Sandbox__V1__HookResult **make_hooks(const struct hook_results *results, bool is
 
     for (size_t i = 0; i < results->count; i++) {
         const struct hook_result *result = &results->items[i];
-        Sandbox__V1__HookResult *out = list[i] = xnew(Sandbox__V1__HookResult);
+        Sandbox__V1__HookResult *out = list[i] = message_new(&sandbox__v1__hook_result__descriptor);
 
-        sandbox__v1__hook_result__init(out);
         out->name = make_string(result->name);
         out->source = make_string(hook_source_name(result->source));
         out->required = result->is_required;

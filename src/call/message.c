@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/mem.h"
 #include "base/utf8.h"
 
 /* The memory budget of unpacking: this plus a multiple of the bytes. An empty element of a list is 2 bytes on the wire and some 80
@@ -229,4 +230,12 @@ int message_unpack(const ProtobufCMessageDescriptor *descriptor, const void *byt
         return message_malformed(err);
     *ret = message;
     return 0;
+}
+
+void *message_new(const ProtobufCMessageDescriptor *descriptor)
+{
+    void *message = xalloc(descriptor->sizeof_message);
+
+    protobuf_c_message_init(descriptor, message);
+    return message;
 }

@@ -26,3 +26,6 @@ int message_check_known(const ProtobufCMessage *message, struct err *err);
  * bytes hold so many elements that unpacking them would take many times their size. */
 int message_unpack(const ProtobufCMessageDescriptor *descriptor, const void *bytes, size_t len, ProtobufCMessage **ret,
                    struct err *err);
+
+/* Allocates a message of this type with its default values. Free it as above, or with the message that it becomes a part of. */
+void *message_new(const ProtobufCMessageDescriptor *descriptor);
