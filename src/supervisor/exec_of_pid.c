@@ -128,33 +128,6 @@ static size_t add_names(const struct exec_of_pid_entry *entries, size_t count, i
     return found;
 }
 
-static void name_all(const struct exec_of_pid *map, char out[CTL_NAME_MAX])
-{
-    add_names(map->entries, map->count, INT64_MAX, out);
-}
-
-static bool find_session(struct exec_of_pid *map, uint32_t session, char out[CTL_NAME_MAX])
-{
-    bool found = false;
-
-    pthread_mutex_lock(&map->lock);
-    for (size_t i = 0; i < map->count && session != 0 && !found; i++) {
-        found = map->entries[i].pid == session;
-        if (found)
-            memcpy(out, map->entries[i].name, CTL_NAME_MAX);
-    }
-    pthread_mutex_unlock(&map->lock);
-    return found;
-}
-
-static void note_unknown_pid(struct exec_of_pid *map, pid_t pid, uint32_t session)
-{
-    pthread_mutex_lock(&map->lock);
-    if (session != 0)
-        map->unknown_pids[map->unknown_count++ % EXEC_OF_PID_UNKNOWN_MAX] = (struct exec_of_pid_unknown){ pid, session };
-    pthread_mutex_unlock(&map->lock);
-}
-
 /* Returns the latest entry of that pid; 0 if there is none. */
 static uint32_t find_unknown_pid(struct exec_of_pid *map, pid_t pid)
 {
@@ -169,29 +142,7 @@ static uint32_t find_unknown_pid(struct exec_of_pid *map, pid_t pid)
     return session;
 }
 
-void exec_of_pid_find(struct exec_of_pid *map, pid_t pid, char out[CTL_NAME_MAX])
-{
-    size_t count;
-    uint32_t session;
-
-    memset(out, 0, CTL_NAME_MAX);
-    pthread_mutex_lock(&map->lock);
-    count = map->count;
-    if (count <= 1 || pid == 0)
-        name_all(map, out);
-    pthread_mutex_unlock(&map->lock);
-    if (count <= 1 || pid == 0)
-        return;
-    session = session_of(pid);
-    if (find_session(map, session, out))
-        return;
-    note_unknown_pid(map, pid, session);
-    pthread_mutex_lock(&map->lock);
-    name_all(map, out);
-    pthread_mutex_unlock(&map->lock);
-}
-
-/* Also finds entries that were removed. The caller holds the lock. */
+/* Finds the entry that had the session at that time. The caller holds the lock. */
 static bool find_session_at(const struct exec_of_pid_entry *entries, size_t count, uint32_t session, int64_t wall_ns,
                             char out[CTL_NAME_MAX])
 {
@@ -202,6 +153,28 @@ static bool find_session_at(const struct exec_of_pid_entry *entries, size_t coun
         return true;
     }
     return false;
+}
+
+/* Reads /proc without the lock. */
+void exec_of_pid_find(struct exec_of_pid *map, pid_t pid, char out[CTL_NAME_MAX])
+{
+    uint32_t session = 0;
+    bool is_clear;
+
+    memset(out, 0, CTL_NAME_MAX);
+    pthread_mutex_lock(&map->lock);
+    is_clear = map->count <= 1 || pid == 0;
+    if (!is_clear) {
+        pthread_mutex_unlock(&map->lock);
+        session = session_of(pid);
+        pthread_mutex_lock(&map->lock);
+    }
+    if (is_clear || !find_session_at(map->entries, map->count, session, INT64_MAX, out)) {
+        if (session != 0)
+            map->unknown_pids[map->unknown_count++ % EXEC_OF_PID_UNKNOWN_MAX] = (struct exec_of_pid_unknown){ pid, session };
+        add_names(map->entries, map->count, INT64_MAX, out);
+    }
+    pthread_mutex_unlock(&map->lock);
 }
 
 void exec_of_pid_find_at(struct exec_of_pid *map, pid_t pid, int64_t wall_ns, char out[CTL_NAME_MAX])
