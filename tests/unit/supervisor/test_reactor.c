@@ -1,5 +1,8 @@
 #include "supervisor/reactor.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
+
 #include "fixture.h"
 
 struct peer {
@@ -259,6 +262,54 @@ static void a_busy_timer_does_not_starve_descriptors(void **state)
     reactor_done(&reactor);
 }
 
+struct woken {
+    struct reactor *reactor;
+    struct waker waker;
+    _Atomic int asked;
+    int calls;
+};
+
+static void *wake_often(void *cookie)
+{
+    struct woken *woken = cookie;
+
+    for (int i = 0; i < 1000; i++) {
+        woken->asked++;
+        waker_wake(&woken->waker);
+    }
+    return NULL;
+}
+
+static void on_woken(void *cookie)
+{
+    struct woken *woken = cookie;
+
+    woken->calls++;
+    if (woken->asked == 1000)
+        reactor_end(woken->reactor);
+}
+
+static void a_thread_wakes_the_reactor(void **state)
+{
+    struct reactor reactor;
+    struct woken woken = { .reactor = &reactor };
+    pthread_t thread;
+
+    (void) state;
+    assert_int_equal(reactor_init(&reactor), 0);
+    assert_false(waker_is_open(&woken.waker));
+    waker_close(&woken.waker);
+    assert_int_equal(waker_open(&woken.waker, &reactor, on_woken, &woken), 0);
+    assert_true(waker_is_open(&woken.waker));
+    assert_int_equal(pthread_create(&thread, NULL, wake_often, &woken), 0);
+    assert_int_equal(reactor_run(&reactor), 0);
+    pthread_join(thread, NULL);
+    assert_true(woken.calls >= 1 && woken.calls <= 1000);
+    waker_close(&woken.waker);
+    assert_false(waker_is_open(&woken.waker));
+    reactor_done(&reactor);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -270,6 +321,7 @@ int main(void)
         cmocka_unit_test(timers_come_in_their_order),
         cmocka_unit_test(a_timer_may_set_itself_and_stop_others),
         cmocka_unit_test(a_busy_timer_does_not_starve_descriptors),
+        cmocka_unit_test(a_thread_wakes_the_reactor),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
