@@ -12,21 +12,9 @@ static const char *const state_names[] = {
     [CTL_STATE_STOPPED] = "stopped", [CTL_STATE_FAILED] = "failed",
 };
 
-static const char *const event_kind_names[] = {
-    [CTL_EVENT_EXEC_STARTED] = "command_started",  [CTL_EVENT_EXEC_FINISHED] = "command_executed",
-    [CTL_EVENT_DENIED] = "permission_denied",      [CTL_EVENT_LIMIT] = "resource_limit_exceeded",
-    [CTL_EVENT_SESSION_OPENED] = "session_opened", [CTL_EVENT_SESSION_CLOSED] = "session_closed",
-    [CTL_EVENT_SYNC_CONFLICT] = "sync_conflict",
-};
-
 const char *ctl_state_name(enum ctl_state state)
 {
     return ctl_state_is_valid(state) ? state_names[state] : "unknown";
-}
-
-const char *ctl_event_kind_name(enum ctl_event_kind kind)
-{
-    return kind >= CTL_EVENT_EXEC_STARTED && kind <= CTL_EVENT_LAST ? event_kind_names[kind] : "unknown";
 }
 
 bool ctl_state_is_valid(enum ctl_state state)

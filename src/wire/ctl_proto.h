@@ -416,4 +416,3 @@ void ctl_run_unmap_strings(struct ctl_run *run);
 void ctl_run_command(const struct ctl_run *run, const char **room, struct ctl_command *ret);
 
 const char *ctl_state_name(enum ctl_state state);
-const char *ctl_event_kind_name(enum ctl_event_kind kind); /* as in the audit log: "command_executed", "permission_denied" */

@@ -54,16 +54,16 @@ enum init_report_type {
 };
 
 enum init_hello_flag {
-    INIT_HELLO_PID1 =
-        1 << 0, /* init is pid 1, so the kernel kills everything with it; otherwise a tree may outlive a killed init */
+    /* init is pid 1, so the kernel kills everything with it; otherwise a tree may outlive a killed init */
+    INIT_HELLO_PID1 = 1 << 0,
     INIT_HELLO_PROC = 1 << 1, /* /proc is mounted; without it KILL reaches only the process group of the main process */
     INIT_HELLO_ALL = (1 << 2) - 1,
 };
 
 /* The step at which starting a command failed. */
 enum init_step {
-    INIT_STEP_REQUEST =
-        1, /* EEXIST: the id is in use; EAGAIN: INIT_EXECS_MAX are running; EINVAL: invalid strings, see init_spawn.h */
+    /* EEXIST: the id is in use; EAGAIN: INIT_EXECS_MAX are running; EINVAL: invalid strings, see init_spawn.h */
+    INIT_STEP_REQUEST = 1,
     INIT_STEP_FORK,
     INIT_STEP_REAPER, /* ECANCELED: the reaper that starts the command was killed */
     INIT_STEP_TTY,

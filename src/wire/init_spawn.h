@@ -46,9 +46,9 @@ struct init_spawn {
 /* The command that the supervisor wants to run. Everything is borrowed. */
 struct init_command {
     const char *cwd;
-    const char *const
-        *argv; /* ends with NULL, has at least argv[0]; a name without a slash is searched in the PATH of `envp` */
-    const char *const *envp; /* ends with NULL */
+    /* NULL-terminated, with at least argv[0]; a name without a slash is searched in the PATH of `envp` */
+    const char *const *argv;
+    const char *const *envp; /* NULL-terminated */
     const int *fds;          /* 3 to INIT_SPAWN_FDS_MAX; with a terminal 0 to INIT_SPAWN_FDS_MAX - 3 */
     size_t fd_count;
 };
