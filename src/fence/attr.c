@@ -11,7 +11,7 @@
  * guard checks every read and write again, so a process that may ignore them gains nothing. A directory shows `w` if some name
  * in it could be written, whatever its own level; the guard decides for each name.
  */
-static mode_t file_mode(mode_t mode, enum level level)
+static mode_t attr_file_mode(mode_t mode, enum level level)
 {
     static const mode_t masks[] = {
         [LEVEL_NONE] = 0,
@@ -23,7 +23,7 @@ static mode_t file_mode(mode_t mode, enum level level)
     return S_ISLNK(mode) ? S_IFLNK | 0777 : (mode & S_IFMT) | (mode & masks[level]);
 }
 
-static mode_t dir_mode(struct fence *f, const struct inode *dir, enum level level)
+static mode_t attr_dir_mode(struct fence *f, const struct inode *dir, enum level level)
 {
     autoptr(match_state) match = inode_dup_match_state(f, dir);
     bool writable = match && ruleset_may_write_child(f->rules, match);
@@ -37,7 +37,7 @@ static mode_t dir_mode(struct fence *f, const struct inode *dir, enum level leve
     return S_IFDIR | (mode & 0555) | (writable ? 0200 : 0);
 }
 
-static nlink_t count_names(struct fence *f, const struct inode *inode)
+static nlink_t inode_count_names(struct fence *f, const struct inode *inode)
 {
     nlink_t count = 0;
 
@@ -48,9 +48,9 @@ static nlink_t count_names(struct fence *f, const struct inode *inode)
     return count;
 }
 
-static void fill_dir(struct fence *f, struct inode *inode, struct stat *st)
+static void attr_fill_dir(struct fence *f, struct inode *inode, struct stat *st)
 {
-    st->st_mode = dir_mode(f, inode, (enum level) atomic_load(&inode->level));
+    st->st_mode = attr_dir_mode(f, inode, (enum level) atomic_load(&inode->level));
     st->st_nlink = inode_has(inode, INODE_DEAD) ? 0 : 1;
     st->st_size = ATTR_BLOCK;
     st->st_blocks = ATTR_BLOCK / 512;
@@ -66,12 +66,12 @@ void attr_fill(struct fence *f, struct inode *inode, const struct stat *backing,
     struct stat st = { .st_ino = inode->ino, .st_uid = f->uid, .st_gid = f->gid, .st_blksize = ATTR_BLOCK };
 
     if (inode_is_dir(inode)) {
-        fill_dir(f, inode, &st);
+        attr_fill_dir(f, inode, &st);
         *ret_st = st;
         return;
     }
-    st.st_mode = file_mode(backing->st_mode & (S_IFMT | 01777), (enum level) atomic_load(&inode->level));
-    st.st_nlink = count_names(f, inode);
+    st.st_mode = attr_file_mode(backing->st_mode & (S_IFMT | 01777), (enum level) atomic_load(&inode->level));
+    st.st_nlink = inode_count_names(f, inode);
     st.st_size = backing->st_size;
     st.st_blocks = backing->st_blocks;
     st.st_atim = backing->st_atim;

@@ -133,7 +133,7 @@ uint64_t audit_dropped(struct audit *a)
 }
 
 /* Returns false if the same was reported less than a second ago. */
-static bool is_due(struct audit *a, uint64_t key, int64_t now_ns, uint64_t *ret_repeats)
+static bool audit_is_due(struct audit *a, uint64_t key, int64_t now_ns, uint64_t *ret_repeats)
 {
     autolock(&a->lock);
     struct audit_rate *kind = &a->kinds[key % KINDS];
@@ -183,7 +183,7 @@ static void audit_report(struct fence *f, enum policy_op op, struct inode *dir, 
     uint64_t key = inode_hash(f->hash_secret ^ (dir->ino + op), name ? name : "", name ? strlen(name) : 0);
     struct audit_event event = { 0 };
 
-    if (!f->audit || !f->on_denial || !is_due(f->audit, key, clock_now_ns(), &event.denial.repeats))
+    if (!f->audit || !f->on_denial || !audit_is_due(f->audit, key, clock_now_ns(), &event.denial.repeats))
         return;
     tree_path_of(f, dir, name, &path);
     buf_addf(&full, "/");
@@ -214,7 +214,7 @@ static const struct {
     const char *name;
     int flags_at; /* -1: always for writing or executing */
     bool is_access;
-} calls[] = {
+} opening_syscalls[] = {
     { SYS_openat, "openat", 2, false },
 #ifdef SYS_open
     { SYS_open, "open", 1, false },          { SYS_creat, "creat", -1, false },         { SYS_access, "access", 1, true },
@@ -245,7 +245,7 @@ static const struct {
 };
 
 /* Returns true if the level refuses what the call wants. */
-static bool is_refused(enum level level, bool is_access, unsigned long flags, bool flags_known)
+static bool syscall_is_refused(enum level level, bool is_access, unsigned long flags, bool flags_known)
 {
     bool writes = is_access ? flags & W_OK : !flags_known || (flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC);
 
@@ -301,14 +301,14 @@ void audit_getattr(struct fence *f, struct inode *inode, const struct op_caller 
         find_syscall_in_dir(f, inode, level, who->pid, &call);
         return;
     }
-    for (size_t i = 0; i < ARRAY_LEN(calls); i++) {
-        if (calls[i].number != call.number)
+    for (size_t i = 0; i < ARRAY_LEN(opening_syscalls); i++) {
+        if (opening_syscalls[i].number != call.number)
             continue;
-        int at = calls[i].flags_at;
-        if (!is_refused(level, calls[i].is_access, at < 0 ? 0 : call.args[at], at >= 0))
+        int at = opening_syscalls[i].flags_at;
+        if (!syscall_is_refused(level, opening_syscalls[i].is_access, at < 0 ? 0 : call.args[at], at >= 0))
             return;
         enum policy_op op = required_level_check(POLICY_OP_READ, level, false) < 0 ? POLICY_OP_READ : POLICY_OP_WRITE;
-        audit_report_by_syscall(f, op, inode, level, who->pid, calls[i].name);
+        audit_report_by_syscall(f, op, inode, level, who->pid, opening_syscalls[i].name);
         return;
     }
 }

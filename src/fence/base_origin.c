@@ -25,7 +25,7 @@ struct base_origins {
     struct map_log lines;
 };
 
-static uint64_t key_of(const char *path)
+static uint64_t origin_key(const char *path)
 {
     return inode_hash(SEED, path, strlen(path)) | 1;
 }
@@ -80,8 +80,8 @@ void base_origin_note(struct fence *f, const struct inode *dir, const char *name
     if (base_origin_find(f, path.data, &known))
         return;
     autolock(&f->base_origins->lock);
-    base_origins_append(f->base_origins,
-                        (uint64_t[WORDS]){ key_of(path.data), base->st_ino, (uint64_t) base->st_size, (uint64_t) mtime_ns });
+    base_origins_append(f->base_origins, (uint64_t[WORDS]){ origin_key(path.data), base->st_ino, (uint64_t) base->st_size,
+                                                            (uint64_t) mtime_ns });
 }
 
 bool base_origin_find(struct fence *f, const char *path, struct base_origin *ret)
@@ -92,7 +92,7 @@ bool base_origin_find(struct fence *f, const char *path, struct base_origin *ret
     if (!o)
         return false;
     autolock(&o->lock);
-    line = map_log_find(&o->lines, key_of(path));
+    line = map_log_find(&o->lines, origin_key(path));
     if (line)
         *ret = (struct base_origin){ .ino = line[INO], .size_bytes = line[SIZE], .mtime_ns = (int64_t) line[MTIME] };
     return line;
@@ -105,5 +105,5 @@ void base_origin_forget(struct fence *f, const char *path)
     if (!base_origin_find(f, path, &known))
         return;
     autolock(&f->base_origins->lock);
-    base_origins_append(f->base_origins, (uint64_t[WORDS]){ key_of(path), 0, NOTHING, 0 });
+    base_origins_append(f->base_origins, (uint64_t[WORDS]){ origin_key(path), 0, NOTHING, 0 });
 }

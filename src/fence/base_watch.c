@@ -165,7 +165,7 @@ static void wake_watcher(struct base_watch *base_watch)
 }
 
 /* A user may have few inotify instances; if there was none at the start, one may be free by now. */
-static int get_instance(struct base_watch *base_watch)
+static int get_inotify(struct base_watch *base_watch)
 {
     int fd, none = -1;
 
@@ -181,7 +181,7 @@ static int get_instance(struct base_watch *base_watch)
     return 0;
 }
 
-static int add_watch(struct base_watch *base_watch, int dirfd, const struct stat *base)
+static int inotify_add_dir(struct base_watch *base_watch, int dirfd, const struct stat *base)
 {
     char path[40];
     struct stat st;
@@ -199,13 +199,13 @@ static int add_watch(struct base_watch *base_watch, int dirfd, const struct stat
 int base_watch_try_add(struct fence *f, struct inode *dir, const struct stat *base)
 {
     struct handle *h;
-    int r = f->base_watch->is_remote ? -EREMOTE : get_instance(f->base_watch);
+    int r = f->base_watch->is_remote ? -EREMOTE : get_inotify(f->base_watch);
 
     if (r == 0)
         r = handle_get(f, dir, LAYER_BASE, &h);
     if (r != 0)
         return r;
-    r = add_watch(f->base_watch, h->fd, base);
+    r = inotify_add_dir(f->base_watch, h->fd, base);
     handle_put(f, h);
     if (r < 0)
         return r;
@@ -222,7 +222,7 @@ void base_watch_add(struct fence *f, struct inode *dir, const struct stat *base)
 /* ---- what happened ---- */
 
 /* Content or attributes changed. Those of a directory are kept in memory. */
-static void on_changed(struct fence *f, struct inode *dir, const char *name, struct inval_batch *batch)
+static void base_watch_on_change(struct fence *f, struct inode *dir, const char *name, struct inval_batch *batch)
 {
     struct stat st;
     struct inode *child;
@@ -240,7 +240,7 @@ static void on_changed(struct fence *f, struct inode *dir, const char *name, str
     inode_unref(f, child);
 }
 
-static void on_watched(struct base_watch *base_watch, const struct inotify_event *event)
+static void base_watch_on_event(struct base_watch *base_watch, const struct inotify_event *event)
 {
     struct fence *f = base_watch->f;
     struct inval_batch batch = INVAL_BATCH_NONE;
@@ -262,13 +262,13 @@ static void on_watched(struct base_watch *base_watch, const struct inotify_event
     else if (dir && event->len > 0 && (event->mask & RENAMING))
         revalidate_name(f, dir, event->name, &batch);
     else if (dir && event->len > 0)
-        on_changed(f, dir, event->name, &batch);
+        base_watch_on_change(f, dir, event->name, &batch);
     pthread_rwlock_unlock(&f->gate);
     inval_batch_send(f, &batch, false);
     inode_unref(f, dir);
 }
 
-static void read_events(struct base_watch *base_watch)
+static void base_watch_read_events(struct base_watch *base_watch)
 {
     char bytes[16384] __attribute__((aligned(__alignof__(struct inotify_event))));
     ssize_t n = read(base_watch->fd, bytes, sizeof(bytes));
@@ -280,13 +280,13 @@ static void read_events(struct base_watch *base_watch)
         if (event->mask & IN_Q_OVERFLOW)
             lost = true;
         else if (!(event->mask & IN_IGNORED))
-            on_watched(base_watch, event);
+            base_watch_on_event(base_watch, event);
     }
     if (lost)
         fence_base_changed(base_watch->f, NULL, 0);
 }
 
-static void *watch_over(void *arg)
+static void *base_watch_thread_main(void *arg)
 {
     struct base_watch *base_watch = arg;
     uint64_t count;
@@ -299,14 +299,14 @@ static void *watch_over(void *arg)
         if (fds[1].revents && read(base_watch->wake_fd, &count, sizeof(count)) < 0)
             return NULL;
         if (fds[0].revents & POLLIN)
-            read_events(base_watch);
+            base_watch_read_events(base_watch);
     }
     return NULL;
 }
 
 int base_watch_start(struct base_watch *base_watch)
 {
-    int r = base_watch->is_remote ? 0 : pthread_create(&base_watch->thread, NULL, watch_over, base_watch);
+    int r = base_watch->is_remote ? 0 : pthread_create(&base_watch->thread, NULL, base_watch_thread_main, base_watch);
 
     base_watch->running = !base_watch->is_remote && r == 0;
     return -r;

@@ -21,11 +21,6 @@ static bool read_proc_file(int fd, char *text, size_t size)
     return true;
 }
 
-static bool is_awake(const char *text)
-{
-    return strncmp(text, "running", strlen("running")) == 0;
-}
-
 bool caller_syscall_get(pid_t thread, struct caller_syscall *ret)
 {
     char path[48], text[256];
@@ -35,7 +30,8 @@ bool caller_syscall_get(pid_t thread, struct caller_syscall *ret)
     if (fd < 0 || !read_proc_file(fd, text, sizeof(text)))
         return false;
     int64_t pause_ns = FIRST_PAUSE_NS;
-    for (int64_t waited_ns = 0; is_awake(text) && waited_ns < CALLER_SYSCALL_WAIT_NS; waited_ns += pause_ns, pause_ns *= 2) {
+    for (int64_t waited_ns = 0; strncmp(text, "running", strlen("running")) == 0 && waited_ns < CALLER_SYSCALL_WAIT_NS;
+         waited_ns += pause_ns, pause_ns *= 2) {
         nanosleep(&(struct timespec){ .tv_nsec = pause_ns }, NULL);
         if (!read_proc_file(fd, text, sizeof(text)))
             return false;

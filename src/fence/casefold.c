@@ -58,7 +58,7 @@ static bool folds_flagged(int fd, bool is_tmpfs)
 /* Returns 1, 0, or -errno if it cannot be determined now. Only file systems that certainly do not fold count as such: FUSE and
  * network file systems do as another system does, overlayfs as its layers do, FAT, NTFS, HFS+ and ZFS as they were made or
  * mounted, and others are unknown. The descriptor is O_PATH, which takes no ioctl(). */
-static int may_fold(int dirfd)
+static int dir_may_fold(int dirfd)
 {
     autofd int fd = -1;
     struct statfs st;
@@ -110,7 +110,7 @@ static int compare_listed(const void *a, const void *b, void *text)
     return strcmp((const char *) text + *(const size_t *) a, (const char *) text + *(const size_t *) b);
 }
 
-static bool names_have(const struct dir_names *names, const char *name)
+static bool dir_names_have(const struct dir_names *names, const char *name)
 {
     size_t low = 0, high = names->count;
 
@@ -127,7 +127,7 @@ static bool names_have(const struct dir_names *names, const char *name)
     return false;
 }
 
-static int names_list(struct dir_names *names, int dirfd)
+static int dir_names_list(struct dir_names *names, int dirfd)
 {
     autodirectory dir = directory_open(dirfd);
     size_t cap = 0;
@@ -145,34 +145,34 @@ static int names_list(struct dir_names *names, int dirfd)
     return 0;
 }
 
-static void names_done(struct dir_names *names)
+static void dir_names_done(struct dir_names *names)
 {
     buf_done(&names->text);
     free(names->begins);
 }
 
-static bool is_known(struct casefold *s, const char *name, const struct stat *st)
+static bool casefold_has_listed(struct casefold *s, const char *name, const struct stat *st)
 {
     autolock(&s->lock);
     return !base_stamp_differs(s->names.base_stamp, st) && clock_now_ns() - s->names.listed_ns < KEPT_NS &&
-           names_have(&s->names, name);
+           dir_names_have(&s->names, name);
 }
 
 /* Lists again, because a name that was found but is not in the last listing is either new or an alias. `st` is from before the
  * listing, so a change meanwhile shows. */
-static int names_list_again(struct casefold *s, int dirfd, const char *name, const struct stat *st)
+static int casefold_list_again(struct casefold *s, int dirfd, const char *name, const struct stat *st)
 {
     struct dir_names now = { .base_stamp = base_stamp_of(st), .listed_ns = clock_now_ns() }, old;
-    int r = names_list(&now, dirfd);
+    int r = dir_names_list(&now, dirfd);
 
     if (r < 0)
         return r;
-    r = names_have(&now, name) ? 0 : -ENOENT;
+    r = dir_names_have(&now, name) ? 0 : -ENOENT;
     pthread_mutex_lock(&s->lock);
     old = s->names;
     s->names = now;
     pthread_mutex_unlock(&s->lock);
-    names_done(&old);
+    dir_names_done(&old);
     return r;
 }
 
@@ -189,7 +189,7 @@ void casefold_free(struct casefold *s)
     if (!s || s == &exact)
         return;
     pthread_mutex_destroy(&s->lock);
-    names_done(&s->names);
+    dir_names_done(&s->names);
     free(s);
 }
 
@@ -197,7 +197,7 @@ void casefold_free(struct casefold *s)
 static int casefold_decide(struct handle *dir, struct casefold **ret_casefold)
 {
     struct casefold *s, *before = NULL;
-    int folds = may_fold(dir->fd);
+    int folds = dir_may_fold(dir->fd);
 
     if (folds < 0)
         return folds;
@@ -225,7 +225,7 @@ static int casefold_check_name(struct handle *dir, const char *name)
         return r;
     if (fstat(dir->fd, &st) < 0)
         return -errno;
-    return is_known(s, name, &st) ? 0 : names_list_again(s, dir->fd, name, &st);
+    return casefold_has_listed(s, name, &st) ? 0 : casefold_list_again(s, dir->fd, name, &st);
 }
 
 int casefold_check(struct fence *f, struct handle *dir, const char *name)

@@ -46,7 +46,7 @@ static int report_change(struct change_walk *w, enum change_kind kind, const str
 
 /* The result must not depend on whether a descriptor was available: the functions below return 1, 0 or -errno. */
 
-static int in_base(struct change_walk *w, struct stat *ret_st)
+static int change_stat_base(struct change_walk *w, struct stat *ret_st)
 {
     autofd int fd = w->base_fd < 0 ? -ENOENT : path_open_beneath(w->base_fd, w->path.data, O_PATH, 0);
 
@@ -86,7 +86,7 @@ static int same_content(struct change_walk *w, int dirfd, const char *name, cons
 static int change_compare(struct change_walk *w, int dirfd, const char *name, const struct stat *now)
 {
     struct stat was;
-    int r = in_base(w, &was);
+    int r = change_stat_base(w, &was);
 
     if (r <= 0)
         return r < 0 ? r : report_change(w, CHANGE_ADDED, now);
@@ -114,7 +114,7 @@ static void change_walk_pop(struct change_walk *w, size_t len)
 }
 
 /* Returns 1 for an empty directory that only a rule asked for, or one that contains only such directories: it is no change. */
-static int is_promised(struct change_walk *w, int fd)
+static int is_empty_rule_dir(struct change_walk *w, int fd)
 {
     bool only_promised = delta_is_root(&w->roots, w->path.data, w->path.len);
     autodirectory dir = only_promised ? directory_open(fd) : NULL;
@@ -149,10 +149,10 @@ static int report_uncovered(struct change_walk *w, int fd)
 static int report_directory(struct change_walk *w, int fd, const struct stat *st)
 {
     struct stat was;
-    int r = in_base(w, &was);
+    int r = change_stat_base(w, &was);
 
     if (r == 0) {
-        r = is_promised(w, fd);
+        r = is_empty_rule_dir(w, fd);
         return r == 0 ? report_change(w, CHANGE_ADDED, st) : r < 0 ? r : 0;
     }
     if (r < 0)
@@ -163,7 +163,7 @@ static int report_directory(struct change_walk *w, int fd, const struct stat *st
 }
 
 /* A directory deeper than a fence allows was made without one (overlay_delta.h, copy_delta.h), and is not walked. */
-static int on_directory(struct change_walk *w, const struct file_entry *entry)
+static int change_on_directory(struct change_walk *w, const struct file_entry *entry)
 {
     autofd int fd = -1;
     int r;
@@ -186,7 +186,7 @@ static int report_deleted(struct change_walk *w, const char *name)
 {
     size_t len = change_walk_push(w, name);
     struct stat was;
-    int r = in_base(w, &was);
+    int r = change_stat_base(w, &was);
 
     if (r > 0)
         r = report_change(w, CHANGE_DELETED, &was);
@@ -194,7 +194,7 @@ static int report_deleted(struct change_walk *w, const char *name)
     return r;
 }
 
-static int on_entry(const struct file_entry *entry, void *cookie)
+static int change_on_entry(const struct file_entry *entry, void *cookie)
 {
     struct change_walk *w = cookie;
 
@@ -209,7 +209,8 @@ static int on_entry(const struct file_entry *entry, void *cookie)
     if (overlay_delta_is_whiteout(entry->st))
         return report_deleted(w, entry->name);
     change_walk_push(w, entry->name);
-    return S_ISDIR(entry->st->st_mode) ? on_directory(w, entry) : change_compare(w, entry->dirfd, entry->name, entry->st);
+    return S_ISDIR(entry->st->st_mode) ? change_on_directory(w, entry)
+                                       : change_compare(w, entry->dirfd, entry->name, entry->st);
 }
 
 int change_each(const char *delta_path, change_fn fn, void *cookie, struct err *err)
@@ -232,7 +233,7 @@ int change_each(const char *delta_path, change_fn fn, void *cookie, struct err *
     }
     /* Sorted, so that the order is stable. */
     if (r == 0)
-        r = file_walk_sorted(w.about.data_fd, ".", on_entry, &w, NULL);
+        r = file_walk_sorted(w.about.data_fd, ".", change_on_entry, &w, NULL);
     if (r < 0)
         err_errno(err, r, "reading delta '%s'", delta_path);
     if (w.base_fd >= 0)
@@ -259,7 +260,7 @@ static int refresh_copy_delta(const char *delta_path, const char *base_path, int
 }
 
 /* Returns 0 for a delta that is not bound to one base directory: its base is opened by name, through symlinks. */
-static int open_bound(const struct delta_info *about, struct err *err)
+static int open_bound_base(const struct delta_info *about, struct err *err)
 {
     return about->is_base_bound ? delta_info_open_base(about, O_RDONLY, err) : 0;
 }
@@ -277,7 +278,7 @@ int change_recover(const char *delta_path, struct err *err)
     is_begun = fstatat(about.meta_fd, "journal", &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_size > 0;
     if (is_begun || fstatat(about.meta_fd, "drop", &st, AT_SYMLINK_NOFOLLOW) == 0 ||
         overlay_delta_is_in_overlayfs_form(about.meta_fd)) {
-        base = open_bound(&about, err);
+        base = open_bound_base(&about, err);
         struct fence_config config = { .base_path = about.base_path,
                                        .base_fd = base,
                                        .delta_path = delta_path,
@@ -288,7 +289,7 @@ int change_recover(const char *delta_path, struct err *err)
     }
     if (r == 0 && faccessat(about.meta_fd, COPY_DELTA_MARK, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
         if (base <= 0)
-            base = open_bound(&about, err);
+            base = open_bound_base(&about, err);
         r = base < 0 ? base : refresh_copy_delta(delta_path, about.base_path, base, err);
     }
     if (base > 0)
@@ -333,7 +334,7 @@ static int export_link(struct export *x, const struct change *change)
     return r < 0 ? r : symlinkat(target, parent, name) < 0 ? -errno : 0;
 }
 
-static int on_export(const struct change *change, void *cookie)
+static int export_change(const struct change *change, void *cookie)
 {
     struct export *x = cookie;
     const char *slash = strrchr(change->path, '/');
@@ -351,7 +352,7 @@ static int on_export(const struct change *change, void *cookie)
     return S_ISLNK(change->mode) ? export_link(x, change) : 0;
 }
 
-static int open_target(const char *to, int *ret_fd, struct err *err)
+static int open_export_target(const char *to, int *ret_fd, struct err *err)
 {
     if (mkdir(to, 0755) < 0 && errno != EEXIST)
         return err_errno(err, -errno, "making '%s'", to);
@@ -371,12 +372,12 @@ int change_export(const char *delta_path, const char *to, struct err *err)
     int r = delta_info_open(delta_path, &about, err);
 
     if (r == 0)
-        r = open_target(to, &to_fd, err);
+        r = open_export_target(to, &to_fd, err);
     if (r == 0 && !(deleted = fopen(deleted_path, "we")))
         r = err_errno(err, -errno, "writing '%s'", deleted_path);
     if (r == 0) {
         struct export x = { about.data_fd, to_fd, deleted };
-        r = change_each(delta_path, on_export, &x, err);
+        r = change_each(delta_path, export_change, &x, err);
     }
     if (r == 0 && fflush(deleted) != 0)
         r = err_errno(err, -errno, "writing '%s'", deleted_path);

@@ -139,7 +139,8 @@ static int make_compacted_file(struct log_rewrite *g, int fd, int64_t young_ns)
     len = fd_pread_full(fd, text, (size_t) g->size, 0);
     if (len < g->size)
         return len < 0 ? (int) len : -ECANCELED;
-    /* Others may have appended between our look at the size and our last line: an incomplete line is left for add_tail(). */
+    /* Others may have appended between our look at the size and our last line: an incomplete line is left for
+     * log_rewrite_add_tail(). */
     while (g->size > 0 && text[g->size - 1] != '\n')
         g->size--;
     change_log_compact(text, (size_t) g->size, young_ns, exists_in_layers, g, &compacted);
@@ -152,7 +153,7 @@ static int make_compacted_file(struct log_rewrite *g, int fd, int64_t young_ns)
 }
 
 /* Appends what was logged after the start. */
-static int add_tail(struct log_rewrite *g)
+static int log_rewrite_add_tail(struct log_rewrite *g)
 {
     char bytes[8192];
     ssize_t n;
@@ -164,7 +165,7 @@ static int add_tail(struct log_rewrite *g)
 }
 
 /* [locked] */
-static int replace_log(struct log_rewrite *g)
+static int log_rewrite_install(struct log_rewrite *g)
 {
     struct change_log *change_log = g->change_log;
     struct stat st;
@@ -174,7 +175,7 @@ static int replace_log(struct log_rewrite *g)
         return -ECANCELED;
     if (flock(change_log->fd, LOCK_EX | LOCK_NB) < 0)
         return -errno;
-    r = add_tail(g);
+    r = log_rewrite_add_tail(g);
     fault("log-gist");
     if (r == 0)
         r = file_replace_commit_opened(&g->file, change_log->fd);
@@ -193,7 +194,7 @@ static void *rewrite_thread_main(void *cookie)
 
     pthread_mutex_lock(&change_log->lock);
     if (r == 0)
-        replace_log(g);
+        log_rewrite_install(g);
     /* If it failed, it is tried again later, but not for each line. */
     change_log->rewrite_at_bytes = max_off(change_log->rewrite_min_bytes, change_log->size * REWRITE_GROWTH);
     change_log->is_rewriting = false;
@@ -380,7 +381,7 @@ void change_log_format_string(struct buf *out, const char *s)
     buf_add_char(out, '"');
 }
 
-static void begin_line(struct buf *line, const char *what, const char *path, const char *exec)
+static void change_log_begin_line(struct buf *line, const char *what, const char *path, const char *exec)
 {
     buf_addf(line, "{\"time_ns\":%" PRId64 ",\"change\":\"%s\",\"path\":", clock_wall_ns(), what);
     change_log_format_string(line, path);
@@ -391,7 +392,7 @@ static void begin_line(struct buf *line, const char *what, const char *path, con
 }
 
 /* Failure to write the log must not stop the work. Returns false if the line was not written in full. [locked] */
-static bool end_line(struct change_log *change_log, struct buf *line)
+static bool change_log_end_line(struct change_log *change_log, struct buf *line)
 {
     ssize_t n;
 
@@ -424,7 +425,7 @@ static void detect_foreign_lines(struct change_log *change_log)
 }
 
 /* With a secret: a process that could find two paths with one hash could change the second without a log line. */
-static uint64_t hash_of(const struct fence *f, const char *text)
+static uint64_t hash_logged_text(const struct fence *f, const char *text)
 {
     return text ? inode_hash(f->hash_secret, text, strlen(text)) : 0;
 }
@@ -435,22 +436,22 @@ static void log_change(struct fence *f, enum change_log_kind kind, const char *p
     struct change_log *change_log = f->change_log;
     autodone(buf) struct buf line = BUF_EMPTY;
     char exec[FENCE_EXEC_MAX] = "";
-    uint64_t path_hash = hash_of(f, path), other_hash = hash_of(f, other);
+    uint64_t path_hash = hash_logged_text(f, path), other_hash = hash_logged_text(f, other);
     uint32_t kinds = kinds_of(kind), exec_hash;
 
     if (f->exec_of)
         f->exec_of(who ? who->pid : 0, exec, f->cookie);
-    exec_hash = (uint32_t) hash_of(f, exec);
+    exec_hash = (uint32_t) hash_logged_text(f, exec);
     autolock(&change_log->lock);
     detect_foreign_lines(change_log);
     if (was_logged(change_log, path_hash, exec_hash, kinds) && (!other || was_logged(change_log, other_hash, exec_hash, ~0U)))
         return;
-    begin_line(&line, kind_names[kind], path, exec);
+    change_log_begin_line(&line, kind_names[kind], path, exec);
     if (other) {
         buf_add_str(&line, ",\"to\":");
         change_log_format_string(&line, other);
     }
-    if (!end_line(change_log, &line))
+    if (!change_log_end_line(change_log, &line))
         return;
     mark_logged(change_log, path_hash, exec_hash, kinds);
     if (other)
@@ -529,7 +530,7 @@ void change_log_add_copyup(struct fence *f, struct inode *inode, const struct st
     tree_path_of(f, inode, NULL, &path);
     if (f->exec_of)
         f->exec_of(0, exec, f->cookie);
-    begin_line(&line, "copied-up", path.data ? path.data : "", exec);
+    change_log_begin_line(&line, "copied-up", path.data ? path.data : "", exec);
     buf_addf(&line, ",\"base\":{\"ino\":%" PRIu64 ",\"size\":%" PRIu64 ",\"mtime_ns\":%" PRId64 ",\"mode\":%u",
              (uint64_t) base->st_ino, (uint64_t) base->st_size, clock_ns_of_timespec(base->st_mtim),
              (unsigned) base->st_mode & 07777);
@@ -544,7 +545,7 @@ void change_log_add_copyup(struct fence *f, struct inode *inode, const struct st
     buf_add_char(&line, '}');
     autolock(&f->change_log->lock);
     detect_foreign_lines(f->change_log);
-    end_line(f->change_log, &line);
+    change_log_end_line(f->change_log, &line);
 }
 
 int change_log_keep_pre_image(struct fence *f, int base_fd, char out[32])

@@ -40,7 +40,7 @@ struct compaction {
     void *cookie;
 };
 
-static enum line_kind kind_of(const char *change)
+static enum line_kind line_kind_of(const char *change)
 {
     static const struct {
         const char *name;
@@ -56,7 +56,7 @@ static enum line_kind kind_of(const char *change)
     return LINE_OTHER;
 }
 
-static void add_mention(struct compaction *g, const struct buf *path, enum line_kind kind)
+static void compaction_add_mention(struct compaction *g, const struct buf *path, enum line_kind kind)
 {
     vec_room(&g->mentions, &g->mention_cap, g->mention_count);
     g->mentions[g->mention_count++] = (struct path_mention){ g->paths.len, g->line_count - 1, kind };
@@ -64,22 +64,22 @@ static void add_mention(struct compaction *g, const struct buf *path, enum line_
 }
 
 /* Lines that no reader could use are dropped. */
-static void parse_line(struct compaction *g, size_t at, size_t len, int64_t young_ns)
+static void compaction_add_line(struct compaction *g, size_t at, size_t len, int64_t young_ns)
 {
     autodone(change_log_line) struct change_log_line line = CHANGE_LOG_LINE_EMPTY;
     enum line_kind kind;
 
     if (!change_log_line_parse(&line, g->text + at, len) || !line.change.data || !line.path.data || line.path.len == 0)
         return;
-    kind = kind_of(line.change.data);
+    kind = line_kind_of(line.change.data);
     vec_room(&g->lines, &g->line_cap, g->line_count);
     g->lines[g->line_count++] = (struct compact_line){ at, len + 1, line.time_ns > young_ns };
-    add_mention(g, &line.path, kind);
+    compaction_add_mention(g, &line.path, kind);
     if (kind == LINE_REMOVED && line.to.len > 0)
-        add_mention(g, &line.to, LINE_RENAMED_TO);
+        compaction_add_mention(g, &line.to, LINE_RENAMED_TO);
 }
 
-static int by_path_and_line(const void *a, const void *b, void *cookie)
+static int cmp_mention(const void *a, const void *b, void *cookie)
 {
     const struct path_mention *x = a, *y = b;
     const char *paths = cookie;
@@ -89,7 +89,7 @@ static int by_path_and_line(const void *a, const void *b, void *cookie)
 }
 
 /* Keeps the first and the last line of each kind. */
-static void keep_ends(struct compaction *g, const struct path_mention *some, size_t count)
+static void compaction_keep_ends(struct compaction *g, const struct path_mention *some, size_t count)
 {
     const struct path_mention *last[LINE_KINDS] = { NULL };
 
@@ -122,13 +122,13 @@ static void select_lines_of_path(struct compaction *g, const struct path_mention
         is_open |= !g->lines[some[i].line].stays;
     }
     if (is_open && g->is_there(g->paths.data + some->path, g->cookie))
-        keep_ends(g, some + from, count - from);
+        compaction_keep_ends(g, some + from, count - from);
 }
 
-static void select_lines(struct compaction *g)
+static void compaction_select_lines(struct compaction *g)
 {
     if (g->mention_count > 0)
-        qsort_r(g->mentions, g->mention_count, sizeof(*g->mentions), by_path_and_line, g->paths.data);
+        qsort_r(g->mentions, g->mention_count, sizeof(*g->mentions), cmp_mention, g->paths.data);
     for (size_t i = 0, end; i < g->mention_count; i = end) {
         const char *path = g->paths.data + g->mentions[i].path;
 
@@ -145,8 +145,8 @@ void change_log_compact(const char *text, size_t len, int64_t young_ns, change_l
     const char *end;
 
     for (size_t at = 0; at < len && (end = memchr(text + at, '\n', len - at)); at = (size_t) (end - text) + 1)
-        parse_line(&g, at, (size_t) (end - text) - at, young_ns);
-    select_lines(&g);
+        compaction_add_line(&g, at, (size_t) (end - text) - at, young_ns);
+    compaction_select_lines(&g);
     for (size_t i = 0; i < g.line_count; i++) {
         if (g.lines[i].stays)
             buf_add(out, text + g.lines[i].at, g.lines[i].len);

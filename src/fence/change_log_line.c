@@ -87,7 +87,7 @@ static bool scan_number(struct scan *s, int64_t *ret)
     return s->at > first;
 }
 
-static bool set_number(struct scan *s, const char *key, struct change_log_line *e)
+static bool line_set_number(struct scan *s, const char *key, struct change_log_line *e)
 {
     int64_t n;
 
@@ -104,7 +104,7 @@ static bool set_number(struct scan *s, const char *key, struct change_log_line *
     return true;
 }
 
-static bool set_string(struct scan *s, const char *key, struct change_log_line *e)
+static bool line_set_string(struct scan *s, const char *key, struct change_log_line *e)
 {
     autodone(buf) struct buf other = BUF_EMPTY;
     struct buf *out = &other;
@@ -129,7 +129,7 @@ static bool scan_value(struct scan *s, const char *key, struct change_log_line *
     if (s->at == s->end)
         return false;
     if (*s->at == '"')
-        return set_string(s, key, e);
+        return line_set_string(s, key, e);
     if (*s->at == 't') {
         e->has_moved_on |= strcmp(key, "moved_on") == 0;
         if (s->end - s->at < 4 || memcmp(s->at, "true", 4) != 0)
@@ -138,7 +138,7 @@ static bool scan_value(struct scan *s, const char *key, struct change_log_line *
         return true;
     }
     if (*s->at != '{')
-        return set_number(s, key, e);
+        return line_set_number(s, key, e);
     e->has_base |= strcmp(key, "base") == 0;
     return !is_inner && scan_object(s, e, true);
 }

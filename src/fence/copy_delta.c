@@ -74,7 +74,7 @@ static int copy_delta_link(int from_dir, const char *name, int to_dir, const cha
     return symlinkat(target, parent, last) < 0 || utimensat(parent, last, times, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
 }
 
-static int copy_entry(const struct file_entry *entry, void *cookie)
+static int copy_tree_entry(const struct file_entry *entry, void *cookie)
 {
     int to_dir = *(const int *) cookie, r = 0;
 
@@ -100,7 +100,7 @@ int copy_delta_tree(int from_fd, int to_fd, const char *to, struct err *err)
         return err_errno(err, dir, "'%s'", to);
     if (fstat(from_fd, &st) < 0 || fchmod(dir, (st.st_mode & 0777) | 0700) < 0)
         return err_errno(err, -errno, "'%s'", to);
-    r = file_walk(from_fd, ".", copy_entry, &dir, err);
+    r = file_walk(from_fd, ".", copy_tree_entry, &dir, err);
     return r < 0 && err && err->code == ERR_OK ? err_errno(err, r, "copying into '%s'", to) : r;
 }
 
@@ -167,7 +167,7 @@ static bool has_same_target(int a_dir, int b_dir, const char *path)
     return n >= 0 && n == m && memcmp(x, y, (size_t) n) == 0;
 }
 
-static bool is_same(const struct tree_comparison *c, const char *path, const struct stat *now, const struct stat *was)
+static bool is_same_in_both(const struct tree_comparison *c, const char *path, const struct stat *now, const struct stat *was)
 {
     if ((now->st_mode ^ was->st_mode) & (S_IFMT | (S_ISLNK(now->st_mode) ? 0 : 0777)))
         return false;
@@ -178,7 +178,7 @@ static bool is_same(const struct tree_comparison *c, const char *path, const str
 
 /* Makes the directories above, with the modes they have in the workspace. It looks for the lowest existing one from below:
  * mostly that is the parent, and looking from the top each time would cost the third power of a deep tree's depth. */
-static int make_parents(const struct tree_comparison *c, const char *path)
+static int make_delta_parents(const struct tree_comparison *c, const char *path)
 {
     autofree char *above = xdup(path);
     size_t there = strlen(path);
@@ -233,9 +233,9 @@ static int copy_delta_log_base(struct tree_comparison *c, const char *change, co
 }
 
 /* Opens the directory in the delta that holds the path's name. */
-static int open_parent(const struct tree_comparison *c, const char *path, int *ret_fd, const char **ret_name)
+static int open_delta_parent(const struct tree_comparison *c, const char *path, int *ret_fd, const char **ret_name)
 {
-    int r = make_parents(c, path);
+    int r = make_delta_parents(c, path);
 
     return r < 0 ? r : path_open_parent_beneath(c->data, path, ret_fd, ret_name);
 }
@@ -244,7 +244,7 @@ static int link_changed_file(struct tree_comparison *c, const struct file_entry 
 {
     const char *name = NULL;
     autofd int parent = -1;
-    int r = open_parent(c, entry->path, &parent, &name);
+    int r = open_delta_parent(c, entry->path, &parent, &name);
 
     if (r < 0)
         return r;
@@ -253,7 +253,7 @@ static int link_changed_file(struct tree_comparison *c, const struct file_entry 
     return linkat(entry->dirfd, entry->name, parent, name, 0) < 0 && errno != ENOENT ? -errno : 0;
 }
 
-static int on_workspace(const struct file_entry *entry, void *cookie)
+static int compare_workspace_entry(const struct file_entry *entry, void *cookie)
 {
     struct tree_comparison *c = cookie;
     struct stat was;
@@ -263,10 +263,10 @@ static int on_workspace(const struct file_entry *entry, void *cookie)
         return FILE_WALK_SKIP; /* it would be read as a marker in a delta */
     if (existed < 0)
         return existed;
-    if (existed && is_same(c, entry->path, entry->st, &was))
+    if (existed && is_same_in_both(c, entry->path, entry->st, &was))
         return FILE_WALK_ON;
     if (S_ISDIR(entry->st->st_mode)) {
-        r = make_parents(c, entry->path);
+        r = make_delta_parents(c, entry->path);
         if (r == 0)
             r = path_mkdirs_beneath(c->data, entry->path, 0700);
         autofd int fd = r < 0 ? -1 : path_open_beneath(c->data, entry->path, O_RDONLY | O_DIRECTORY, 0);
@@ -285,11 +285,11 @@ static int on_workspace(const struct file_entry *entry, void *cookie)
     return r < 0 ? r : FILE_WALK_ON;
 }
 
-static int put_marker(struct tree_comparison *c, const char *path)
+static int copy_delta_put_marker(struct tree_comparison *c, const char *path)
 {
     const char *name = NULL;
     autofd int parent = -1;
-    int r = open_parent(c, path, &parent, &name);
+    int r = open_delta_parent(c, path, &parent, &name);
 
     if (r < 0)
         return r;
@@ -298,7 +298,7 @@ static int put_marker(struct tree_comparison *c, const char *path)
 }
 
 /* Returns 1 if the directory above is gone or no longer a directory: then its own marker or file covers this path. */
-static int is_covered(const struct tree_comparison *c, const char *path)
+static int is_covered_by_parent(const struct tree_comparison *c, const char *path)
 {
     const char *slash = strrchr(path, '/');
     autofree char *above = slash ? xdupn(path, (size_t) (slash - path)) : NULL;
@@ -308,7 +308,7 @@ static int is_covered(const struct tree_comparison *c, const char *path)
     return r < 0 ? r : above && (r == 0 || !S_ISDIR(st.st_mode));
 }
 
-static int on_original(const struct file_entry *entry, void *cookie)
+static int compare_original_entry(const struct file_entry *entry, void *cookie)
 {
     struct tree_comparison *c = cookie;
     struct stat now;
@@ -316,17 +316,17 @@ static int on_original(const struct file_entry *entry, void *cookie)
 
     if (r != 0)
         return r < 0 ? r : FILE_WALK_ON;
-    r = is_covered(c, entry->path);
+    r = is_covered_by_parent(c, entry->path);
     if (r < 0)
         return r;
-    r = r ? 0 : put_marker(c, entry->path);
+    r = r ? 0 : copy_delta_put_marker(c, entry->path);
     if (r == 0 && !S_ISDIR(entry->st->st_mode))
         r = copy_delta_log_base(c, "copied-up", entry->path, entry->st);
     return r < 0 ? r : FILE_WALK_ON;
 }
 
 /* Empties the directory but never removes it: a delta without it is none, and recovery after a kill would fail. */
-static int empty_dir(int dir, const char *name)
+static int empty_delta_dir(int dir, const char *name)
 {
     int r = 0;
 
@@ -354,10 +354,10 @@ static void comparison_done(struct tree_comparison *c)
 static int comparison_open(struct tree_comparison *c, int sandbox_fd, int delta_fd)
 {
     struct stat st;
-    int r = empty_dir(delta_fd, "data");
+    int r = empty_delta_dir(delta_fd, "data");
 
     if (r == 0)
-        r = empty_dir(delta_fd, "meta/pre");
+        r = empty_delta_dir(delta_fd, "meta/pre");
     c->original = path_open_beneath(sandbox_fd, ORIGINAL, O_RDONLY | O_DIRECTORY, 0);
     c->workspace = path_open_beneath(sandbox_fd, COPY_DELTA_WORKSPACE, O_RDONLY | O_DIRECTORY, 0);
     c->data = path_open_beneath(delta_fd, "data", O_RDONLY | O_DIRECTORY, 0);
@@ -408,9 +408,9 @@ int copy_delta_refresh(int sandbox_fd, const char *delta_path, const char *base_
     if (r == 0)
         r = file_put(delta, "meta/" COPY_DELTA_MARK, "", 0, 0600);
     if (r == 0)
-        r = file_walk(c.workspace, ".", on_workspace, &c, err);
+        r = file_walk(c.workspace, ".", compare_workspace_entry, &c, err);
     if (r == 0)
-        r = file_walk(c.original, ".", on_original, &c, err);
+        r = file_walk(c.original, ".", compare_original_entry, &c, err);
     comparison_done(&c);
     return r < 0 && err && err->code == ERR_OK ? err_errno(err, r, "comparing the copy with what it was made of") : r;
 }

@@ -120,7 +120,7 @@ int copyup_same_content(int a, int b)
 }
 
 /* Makes an empty directory in the delta under the base directory's name, so that all of the base goes on showing through. */
-static int make_dir(struct fence *f, struct inode *dir, struct handle *parent, const struct inode_location *where)
+static int copyup_make_dir(struct fence *f, struct inode *dir, struct handle *parent, const struct inode_location *where)
 {
     char temp[32];
     autofd int fd = -1;
@@ -173,7 +173,7 @@ int copyup_dir(struct fence *f, struct inode *dir)
         if (inode_has(dir, INODE_DEAD))
             r = -ENOENT;
         else if (!inode_has(dir, INODE_UP))
-            r = make_dir(f, dir, parent, &where);
+            r = copyup_make_dir(f, dir, parent, &where);
         dir_unlock(f, where.parent);
         handle_put(f, parent);
     }
@@ -182,7 +182,7 @@ int copyup_dir(struct fence *f, struct inode *dir)
 }
 
 /* The size of a copy of the file, in whole blocks. */
-static uint64_t size_of(const struct stat *st, int64_t keep_bytes)
+static uint64_t copied_size(const struct stat *st, int64_t keep_bytes)
 {
     uint64_t size = (uint64_t) (keep_bytes < st->st_size ? keep_bytes : st->st_size);
 
@@ -190,9 +190,9 @@ static uint64_t size_of(const struct stat *st, int64_t keep_bytes)
 }
 
 /* Space that the base file has beyond its end is not copied. */
-static uint64_t bytes_of(const struct stat *st, int64_t keep_bytes)
+static uint64_t copied_bytes(const struct stat *st, int64_t keep_bytes)
 {
-    uint64_t bytes = quota_bytes_of(st), size = size_of(st, keep_bytes);
+    uint64_t bytes = quota_bytes_of(st), size = copied_size(st, keep_bytes);
 
     return bytes > size ? size : bytes;
 }
@@ -221,7 +221,7 @@ static int reserve_bytes(struct fence *f, struct copy *c, uint64_t bytes)
 /* Reserves the bytes that will be copied: fewer than the size only if the file reports holes. */
 static int reserve_expected_bytes(struct fence *f, struct copy *c, int from, int64_t keep_bytes)
 {
-    uint64_t size = size_of(&c->base, keep_bytes);
+    uint64_t size = copied_size(&c->base, keep_bytes);
 
     if (c->bytes >= size || !quota_limits_bytes(&f->quota))
         return 0;
@@ -238,7 +238,7 @@ static int reserve_copied_bytes(struct fence *f, struct copy *c)
     return fstat(c->fd, &st) < 0 ? -errno : reserve_bytes(f, c, quota_bytes_of(&st));
 }
 
-static int make_regular(struct fence *f, struct inode *inode, int64_t keep_bytes, struct copy *c)
+static int copyup_make_regular(struct fence *f, struct inode *inode, int64_t keep_bytes, struct copy *c)
 {
     struct handle *from;
     char kept[32];
@@ -273,7 +273,7 @@ static int make_regular(struct fence *f, struct inode *inode, int64_t keep_bytes
     return r;
 }
 
-static int make_symlink(struct fence *f, const struct inode_location *where, struct copy *c)
+static int copyup_make_symlink(struct fence *f, const struct inode_location *where, struct copy *c)
 {
     char target[PATH_MAX];
     struct handle *parent;
@@ -292,7 +292,7 @@ static int make_symlink(struct fence *f, const struct inode_location *where, str
 }
 
 /* Symlinks, FIFOs and sockets. */
-static int make_special(struct fence *f, struct inode *inode, const struct inode_location *where, struct copy *c)
+static int copyup_make_special(struct fence *f, struct inode *inode, const struct inode_location *where, struct copy *c)
 {
     mode_t type = atomic_load(&inode->mode) & S_IFMT;
     int r = layer_stat(f, where->parent, LAYER_BASE, where->name, &c->base);
@@ -302,7 +302,7 @@ static int make_special(struct fence *f, struct inode *inode, const struct inode
     if (type != S_IFLNK && type != S_IFIFO && type != S_IFSOCK)
         return -EPERM;
     if (type == S_IFLNK) {
-        r = make_symlink(f, where, c);
+        r = copyup_make_symlink(f, where, c);
     } else {
         c->made = mknodat(f->work_fd, c->temp, type | (c->base.st_mode & 0777), 0) == 0;
         r = c->made ? 0 : -errno;
@@ -314,7 +314,7 @@ static int make_special(struct fence *f, struct inode *inode, const struct inode
     return r;
 }
 
-static void become_up(struct fence *f, struct inode *inode, struct copy *c)
+static void inode_become_up(struct fence *f, struct inode *inode, struct copy *c)
 {
     atomic_fetch_add(&f->copied_up, 1);
     if (c->fd >= 0)
@@ -325,12 +325,12 @@ static void become_up(struct fence *f, struct inode *inode, struct copy *c)
 }
 
 /* The file lost its name before or during the copy, and is still open: the copy goes on without a name too. */
-static int keep_nameless(struct fence *f, struct inode *inode, struct copy *c)
+static int copyup_keep_nameless(struct fence *f, struct inode *inode, struct copy *c)
 {
     if (c->fd < 0)
         return -ESTALE;
     unlinkat(f->work_fd, c->temp, 0);
-    become_up(f, inode, c);
+    inode_become_up(f, inode, c);
     handle_pin(f, inode, LAYER_DELTA);
     quota_release(&f->quota, 0, 1);
     quota_add_dead(&f->quota, (int64_t) c->bytes);
@@ -348,7 +348,7 @@ static int install_copy(struct fence *f, struct inode *inode, const struct inode
         return r;
     dir_lock(f, where->parent);
     if (inode_has(inode, INODE_DEAD)) {
-        r = keep_nameless(f, inode, c);
+        r = copyup_keep_nameless(f, inode, c);
     } else if (renameat(f->work_fd, c->temp, parent->fd, where->name) < 0) {
         r = -errno;
     } else {
@@ -357,7 +357,7 @@ static int install_copy(struct fence *f, struct inode *inode, const struct inode
         tree_lock(f);
         inode->names->flags |= ENTRY_UP;
         tree_unlock(f);
-        become_up(f, inode, c);
+        inode_become_up(f, inode, c);
         attr_restore_dir_times(f, where->parent, parent->fd);
     }
     dir_unlock(f, where->parent);
@@ -365,7 +365,7 @@ static int install_copy(struct fence *f, struct inode *inode, const struct inode
     return r;
 }
 
-static int copy_up(struct fence *f, struct inode *inode, int64_t keep_bytes)
+static int copyup_once(struct fence *f, struct inode *inode, int64_t keep_bytes)
 {
     struct copy c = { .fd = -1 };
     struct inode_location where = { 0 };
@@ -377,7 +377,7 @@ static int copy_up(struct fence *f, struct inode *inode, int64_t keep_bytes)
         return 0;
     bool nameless = inode_locate(f, inode, &where) < 0;
     r = layer_stat_inode(f, inode, &st);
-    c.bytes = r == 0 ? bytes_of(&st, keep_bytes) : 0;
+    c.bytes = r == 0 ? copied_bytes(&st, keep_bytes) : 0;
     if (r == 0)
         r = quota_reserve(&f->quota, c.bytes, 1);
     if (r < 0) {
@@ -389,12 +389,12 @@ static int copy_up(struct fence *f, struct inode *inode, int64_t keep_bytes)
     if (!nameless)
         r = copyup_dir(f, where.parent);
     if (r == 0 && S_ISREG(atomic_load(&inode->mode)))
-        r = make_regular(f, inode, keep_bytes, &c);
+        r = copyup_make_regular(f, inode, keep_bytes, &c);
     else if (r == 0)
-        r = nameless ? -ESTALE : make_special(f, inode, &where, &c);
+        r = nameless ? -ESTALE : copyup_make_special(f, inode, &where, &c);
     fault("copyup-made");
     if (r == 0)
-        r = nameless ? keep_nameless(f, inode, &c) : install_copy(f, inode, &where, &c);
+        r = nameless ? copyup_keep_nameless(f, inode, &c) : install_copy(f, inode, &where, &c);
     if (r < 0) {
         if (c.made)
             unlinkat(f->work_fd, c.temp, 0);
@@ -414,9 +414,9 @@ int copyup_file(struct fence *f, struct inode *inode, int64_t keep_bytes)
         return 0;
     unwatched_check(f, inode);
     bool is_unwatched = unwatched_any(f) && unwatched_is_within(f, inode);
-    r = copy_up(f, inode, keep_bytes);
+    r = copyup_once(f, inode, keep_bytes);
     if (r == -ENOSPC && quota_reclaim_dead(f))
-        r = copy_up(f, inode, keep_bytes);
+        r = copyup_once(f, inode, keep_bytes);
     /* The kernel may have pages of the file's earlier content. */
     if (r == 0 && is_unwatched)
         invalidate_soon(f, inode);

@@ -42,9 +42,9 @@ static int holds_only(int fd, const char *path, const char *const *names)
     return holds;
 }
 
-/* Returns 1 for a directory that is empty or holds only what make_format() creates before it is killed: no format yet, and no
- * changes. */
-static int is_blank(int fd)
+/* Returns 1 for a directory that is empty or holds only what delta_make_format() creates before it is killed: no format yet,
+ * and no changes. */
+static int is_blank_delta(int fd)
 {
     static const char *const parts[] = { "lost+found", "meta", "work", "data", NULL };
     int r;
@@ -57,7 +57,7 @@ static int is_blank(int fd)
     return r > 0 ? holds_only(fd, "work", nothing) : r;
 }
 
-static int check_format(int delta_fd, const char *path, struct err *err)
+static int delta_check_format(int delta_fd, const char *path, struct err *err)
 {
     autodone(buf) struct buf text = BUF_EMPTY;
     int r = file_read(delta_fd, "meta/format", 256, &text);
@@ -74,7 +74,7 @@ static int check_format(int delta_fd, const char *path, struct err *err)
 
 /* <device> <inode> <time the delta was made>; if bound to this directory also <time the directory was made> <boot>; a newline,
  * the path. */
-static int write_base(int delta_fd, const struct delta_info *about)
+static int delta_write_base(int delta_fd, const struct delta_info *about)
 {
     autodone(buf) struct buf text = BUF_EMPTY;
 
@@ -86,7 +86,7 @@ static int write_base(int delta_fd, const struct delta_info *about)
 }
 
 /* The format marker comes last: all of this may be repeated, so a half-made delta is completed later. */
-static int make_format(int delta_fd, int base_fd, const struct delta_info *about, struct err *err)
+static int delta_make_format(int delta_fd, int base_fd, const struct delta_info *about, struct err *err)
 {
     struct stat base;
     int r = path_mkdirs_beneath(delta_fd, "meta/pre", 0700);
@@ -98,13 +98,13 @@ static int make_format(int delta_fd, int base_fd, const struct delta_info *about
     if (r == 0 && (fstat(base_fd, &base) < 0 || fchmodat(delta_fd, "data", (base.st_mode & 0777) | 0700, 0) < 0))
         r = -errno;
     if (r == 0)
-        r = write_base(delta_fd, about);
+        r = delta_write_base(delta_fd, about);
     if (r == 0)
         r = file_put(delta_fd, "meta/format", FORMAT, strlen(FORMAT), 0600);
     return r < 0 ? err_errno(err, r, "making the delta") : 0;
 }
 
-static int read_base(int delta_fd, struct delta_info *ret)
+static int delta_read_base(int delta_fd, struct delta_info *ret)
 {
     autodone(buf) struct buf text = BUF_EMPTY;
     struct dir_identity *base = &ret->base;
@@ -156,7 +156,7 @@ int delta_info_open_base(const struct delta_info *about, int flags, struct err *
     return r < 0 ? r : steal_fd(&fd);
 }
 
-static int refuse_base(const struct fence *f, const struct delta_info *about, struct err *err)
+static int delta_refuse_base(const struct fence *f, const struct delta_info *about, struct err *err)
 {
     autodone(buf) struct buf shown = BUF_EMPTY;
 
@@ -170,11 +170,11 @@ static int refuse_base(const struct fence *f, const struct delta_info *about, st
 /* Checks that the base is the directory that the delta was made over. A delta that is not bound accepts it by number or by
  * path: a codebase that was moved or restored keeps one of the two. A delta of a version that did not record the directory gets
  * the record here. */
-static int check_base(struct fence *f, int delta_fd, const struct fence_config *config, struct err *err)
+static int delta_check_base(struct fence *f, int delta_fd, const struct fence_config *config, struct err *err)
 {
     struct delta_info about = DELTA_INFO_NONE;
     struct dir_identity now;
-    int r = read_base(delta_fd, &about);
+    int r = delta_read_base(delta_fd, &about);
 
     if (r == 0)
         r = dir_identity_read(f->base_fd, &now);
@@ -187,13 +187,13 @@ static int check_base(struct fence *f, int delta_fd, const struct fence_config *
         f->version_ns = about.made_ns;
     bool has_path = strcmp(about.base_path, f->base_path) == 0;
     if (!config->keeps_other_base && about.is_base_bound)
-        r = has_path ? delta_info_check_base(&about, f->base_fd, err) : refuse_base(f, &about, err);
+        r = has_path ? delta_info_check_base(&about, f->base_fd, err) : delta_refuse_base(f, &about, err);
     else if (!config->keeps_other_base && !has_path && (about.base.dev != now.dev || about.base.ino != now.ino))
-        r = refuse_base(f, &about, err);
+        r = delta_refuse_base(f, &about, err);
     if (r == 0 && config->base_fd > 0 && has_path && !about.is_base_bound) {
         about.base = now;
         about.is_base_bound = true;
-        r = write_base(delta_fd, &about);
+        r = delta_write_base(delta_fd, &about);
         if (r < 0)
             err_errno(err, r, "noting which base the delta is of");
     }
@@ -201,7 +201,7 @@ static int check_base(struct fence *f, int delta_fd, const struct fence_config *
     return r;
 }
 
-static int take_lock(struct fence *f, struct err *err)
+static int delta_take_lock(struct fence *f, struct err *err)
 {
     /* The lock is held until the fence closes the descriptor. */
     f->lock_fd = openat(f->meta_fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -212,7 +212,7 @@ static int take_lock(struct fence *f, struct err *err)
     return 0;
 }
 
-static int open_part(int delta_fd, const char *name, int *ret_fd, struct err *err)
+static int open_delta_part(int delta_fd, const char *name, int *ret_fd, struct err *err)
 {
     int fd = path_open_beneath(delta_fd, name, O_RDONLY | O_DIRECTORY, 0);
 
@@ -249,7 +249,7 @@ int delta_open(struct fence *f, const struct fence_config *config, struct err *e
         fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return err_errno(err, -errno, "opening delta '%s'", path);
-    r = is_blank(fd);
+    r = is_blank_delta(fd);
     if (r < 0)
         return err_errno(err, r, "reading delta '%s'", path);
     f->is_new = r;
@@ -260,22 +260,22 @@ int delta_open(struct fence *f, const struct fence_config *config, struct err *e
                                     .is_base_bound = config->base_fd > 0,
                                     .made_ns = clock_wall_ns() };
         r = dir_identity_read(f->base_fd, &about.base);
-        r = r < 0 ? err_errno(err, r, "base '%s'", f->base_path) : make_format(fd, f->base_fd, &about, err);
+        r = r < 0 ? err_errno(err, r, "base '%s'", f->base_path) : delta_make_format(fd, f->base_fd, &about, err);
     } else {
-        r = check_format(fd, path, err);
+        r = delta_check_format(fd, path, err);
     }
     if (r == 0)
-        r = check_base(f, fd, config, err);
+        r = delta_check_base(f, fd, config, err);
     if (r == 0)
-        r = open_part(fd, "meta", &f->meta_fd, err);
+        r = open_delta_part(fd, "meta", &f->meta_fd, err);
     if (r == 0)
-        r = take_lock(f, err);
+        r = delta_take_lock(f, err);
     if (r == 0)
         r = overlay_delta_from_overlayfs(fd, err);
     if (r == 0)
-        r = open_part(fd, "work", &f->work_fd, err);
+        r = open_delta_part(fd, "work", &f->work_fd, err);
     if (r == 0)
-        r = open_part(fd, "data", &f->data_fd, err);
+        r = open_delta_part(fd, "data", &f->data_fd, err);
     if (r == 0) {
         autodirectory work = directory_open(f->work_fd);
         if (!work)
@@ -318,13 +318,13 @@ int delta_info_open(const char *path, struct delta_info *ret_info, struct err *e
 
     if (fd < 0)
         return err_errno(err, -errno, "opening delta '%s'", path);
-    r = check_format(fd, path, err);
-    if (r == 0 && (r = read_base(fd, &about)) < 0)
+    r = delta_check_format(fd, path, err);
+    if (r == 0 && (r = delta_read_base(fd, &about)) < 0)
         err_errno(err, r, "reading which base the delta is of");
     if (r == 0)
-        r = open_part(fd, "data", &about.data_fd, err);
+        r = open_delta_part(fd, "data", &about.data_fd, err);
     if (r == 0)
-        r = open_part(fd, "meta", &about.meta_fd, err);
+        r = open_delta_part(fd, "meta", &about.meta_fd, err);
     if (r < 0) {
         delta_info_done(&about);
         return r;

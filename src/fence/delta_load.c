@@ -60,7 +60,7 @@ static struct inode *linked_inode(struct loading *l, const struct stat *st, uint
     return hard->inode;
 }
 
-static struct entry *put_entry(struct loading *l, struct inode *dir, const char *name, unsigned flag)
+static struct entry *load_entry(struct loading *l, struct inode *dir, const char *name, unsigned flag)
 {
     struct fence *f = l->f;
     size_t len = strlen(name);
@@ -90,7 +90,7 @@ static int sweep_leftovers(struct fence *f, struct inode *dir, int fd)
 }
 
 /* [locked] A directory that is deeper than allowed was made without a fence, and is not read. */
-static void put_subdir(struct loading *l, struct inode *dir, struct entry *e, const struct stat *st)
+static void load_subdir(struct loading *l, struct inode *dir, struct entry *e, const struct stat *st)
 {
     struct inode *inode;
 
@@ -114,13 +114,13 @@ static int load_name(struct loading *l, struct inode *dir, int fd, const char *n
     if (whiteout_is_reserved(name)) {
         int r = whiteout_target(fd, name, deleted);
         if (r > 0)
-            put_entry(l, dir, deleted, ENTRY_WHITEOUT);
+            load_entry(l, dir, deleted, ENTRY_WHITEOUT);
         return r < 0 ? r : 0;
     }
     if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return -errno;
     is_linked = S_ISREG(st.st_mode) && st.st_nlink > 1;
-    e = put_entry(l, dir, name, ENTRY_UP);
+    e = load_entry(l, dir, name, ENTRY_UP);
     e->ino = ino_map_find(l->f, dir, name, is_linked);
     e->type = (uint8_t) IFTODT(st.st_mode);
     if (S_ISDIR(st.st_mode))
@@ -148,7 +148,7 @@ static int load_names(struct loading *l, struct inode *inode, int fd)
     for (struct entry *e = entry_next(inode, NULL); r == 0 && e; e = entry_next(inode, e)) {
         struct stat st;
         if ((e->flags & ENTRY_UP) && e->type == DT_DIR && fstatat(fd, e->name, &st, AT_SYMLINK_NOFOLLOW) == 0)
-            put_subdir(l, inode, e, &st);
+            load_subdir(l, inode, e, &st);
     }
     return r;
 }
@@ -221,7 +221,7 @@ struct roots {
 };
 
 /* Restores the parents' attributes: the base's mode, and the time of unchanged directories. */
-static void restore_parent_attrs(struct fence *f, const char *path)
+static void restore_root_parents(struct fence *f, const char *path)
 {
     struct timespec times[2] = { clock_timespec_of_ns(f->version_ns), clock_timespec_of_ns(f->version_ns) };
     size_t len = strlen(path);
@@ -241,7 +241,7 @@ static void restore_parent_attrs(struct fence *f, const char *path)
 }
 
 /* Makes only what is missing. */
-static int on_root(const char *path, void *cookie)
+static int make_root(const char *path, void *cookie)
 {
     struct roots *roots = cookie;
     struct fence *f = roots->f;
@@ -258,7 +258,7 @@ static int on_root(const char *path, void *cookie)
         return 0;
     }
     if (path_mkdirs_beneath(f->data_fd, path + 1, 0755) == 0 && fstatat(f->data_fd, path + 1, &st, AT_SYMLINK_NOFOLLOW) == 0) {
-        restore_parent_attrs(f, path + 1);
+        restore_root_parents(f, path + 1);
         buf_add_str(&roots->made, path + 1);
         buf_add_char(&roots->made, '\n');
     }
@@ -274,7 +274,7 @@ int delta_make_roots(struct fence *f, struct err *err)
 
     if (fd < 0)
         return err_errno(err, -errno, "making writable directories");
-    r = ruleset_each_writable_root(f->rules, on_root, &roots);
+    r = ruleset_each_writable_root(f->rules, make_root, &roots);
     if (r == 0 && roots.made.len > 0 && write(fd, roots.made.data, roots.made.len) < 0)
         r = -errno;
     buf_done(&roots.made);

@@ -35,9 +35,9 @@
 #include "fence/session.h"
 #include "fence/sync_age.h"
 #include "fence/sync_out_int.h"
-#include "fence/unwatched_poll.h"
+#include "fence/unwatched.h"
 
-static void init_locks(struct fence *f)
+static void fence_init_locks(struct fence *f)
 {
     pthread_rwlockattr_t attr;
 
@@ -67,7 +67,7 @@ static void raise_descriptor_limit(void)
 }
 
 /* The caller has checked base_fd, so it is used as it is: its name may lead elsewhere by now. */
-static int open_base(struct fence *f, const struct fence_config *config, struct err *err)
+static int fence_open_base(struct fence *f, const struct fence_config *config, struct err *err)
 {
     const char *path = config->base_path;
     int probe;
@@ -110,7 +110,7 @@ static char *path_to_be(const char *path)
 }
 
 /* Creates nothing: a delta inside the base is refused before it leaves a trace there. */
-static int find_delta(struct fence *f, const char *path, struct err *err)
+static int fence_find_delta(struct fence *f, const char *path, struct err *err)
 {
     f->delta_path = realpath(path, NULL);
     if (!f->delta_path && errno == ENOENT)
@@ -153,7 +153,7 @@ static void follow_live_base(struct fence *f)
     inode_list_done(f, &dirs);
 }
 
-static int start_parts(struct fence *f, const struct fence_config *config, struct err *err)
+static int fence_start_parts(struct fence *f, const struct fence_config *config, struct err *err)
 {
     int r = journal_new(f, &f->journal);
 
@@ -216,7 +216,7 @@ int fence_new(const struct fence_config *config, struct fence **ret_fence, struc
     f->on_denial = config->on_denial;
     f->exec_of = config->exec_of;
     f->cookie = config->cookie;
-    init_locks(f);
+    fence_init_locks(f);
     /* The kernel has already applied the caller's mask to modes; ours must not be applied again. */
     if (!config->is_at_rest) {
         raise_descriptor_limit();
@@ -227,13 +227,13 @@ int fence_new(const struct fence_config *config, struct fence **ret_fence, struc
     f->passages = passages_new();
     f->hidden_links = hidden_links_new(f);
     r = id_random(&f->hash_secret, sizeof(f->hash_secret));
-    r = r < 0 ? err_errno(err, r, "asking for random bytes") : open_base(f, config, err);
+    r = r < 0 ? err_errno(err, r, "asking for random bytes") : fence_open_base(f, config, err);
     if (r == 0)
-        r = find_delta(f, config->delta_path, err);
+        r = fence_find_delta(f, config->delta_path, err);
     if (r == 0)
         r = delta_open(f, config, err);
     if (r == 0)
-        r = start_parts(f, config, err);
+        r = fence_start_parts(f, config, err);
     if (r < 0) {
         f->is_refused = true;
         return r;
@@ -253,7 +253,7 @@ int fence_recover_delta(const struct fence_config *config, struct err *err)
     return r < 0 ? r : fence_new(&ruleless, &fence, err);
 }
 
-static void close_fds(struct fence *f)
+static void fence_close_fds(struct fence *f)
 {
     int fds[] = { f->base_fd, f->data_fd, f->work_fd, f->meta_fd, f->lock_fd };
 
@@ -287,7 +287,7 @@ void fence_free(struct fence *f)
     handles_done(&f->handles);
     if (f->is_refused)
         delta_undo_open(f);
-    close_fds(f);
+    fence_close_fds(f);
     ruleset_unref(f->rules);
     free(f->base_path);
     free(f->delta_path);
@@ -337,7 +337,7 @@ int fence_sync(struct fence *f)
 }
 
 /* Returns true for an absolute path without empty, "." and ".." components. */
-static bool is_clean(const char *path)
+static bool is_clean_base_path(const char *path)
 {
     if (strcmp(path, "/") == 0)
         return true;
@@ -358,7 +358,7 @@ int fence_base_changed(struct fence *f, const char *const *paths, size_t count)
     struct inval_batch batch = INVAL_BATCH_NONE;
 
     for (size_t i = 0; i < count; i++) {
-        if (!is_clean(paths[i]))
+        if (!is_clean_base_path(paths[i]))
             return -EINVAL;
     }
     pthread_rwlock_wrlock(&f->gate);

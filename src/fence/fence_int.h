@@ -67,7 +67,7 @@ enum {
     INODE_ORPHAN = 128,        /* dead, and a name in work instead of a pinned handle keeps its content */
     INODE_UNWATCHED = 256,     /* a directory of a live base without a watch (unwatched.h) */
     INODE_STALE = 512,         /* the kernel may have old pages, which must go before it gets newer attributes */
-    INODE_POLLED = 1024,       /* the poller visits it (unwatched_poll.h) */
+    INODE_POLLED = 1024,       /* the poller visits it (unwatched_poll.c) */
     INODE_MULTILINK = 16384,   /* a file of the base with several names at its look-up (hidden_link.h) */
     INODE_LISTED_PLAIN = 8192, /* a directory whose files were listed without attributes (readdirplus.h) */
     INODE_NO_NODE = 32768,     /* a dead directory that the kernel never knew: `node` may belong to another inode */

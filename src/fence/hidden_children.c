@@ -21,7 +21,7 @@ struct children_walk {
     int64_t names;
 };
 
-static bool is_below(const struct inode *top, const struct entry *e)
+static bool entry_is_below(const struct inode *top, const struct entry *e)
 {
     const struct inode *dir = e->parent;
 
@@ -36,13 +36,13 @@ static bool goes_by_this_name(const struct inode *top, const struct entry *e)
     if (e->inode->dir || e->inode->names != e)
         return false;
     for (const struct entry *name = e->name_next; name; name = name->name_next) {
-        if (!is_below(top, name))
+        if (!entry_is_below(top, name))
             return false;
     }
     return true;
 }
 
-static void on_name(struct fence *f, struct entry *e, void *cookie)
+static void collect_child(struct fence *f, struct entry *e, void *cookie)
 {
     struct children_walk *c = cookie;
 
@@ -84,7 +84,7 @@ void hidden_children_collect(struct fence *f, struct inode *dir, struct hidden_c
     if (!dir || !dir->dir)
         return;
     tree_lock(f);
-    tree_each_below(f, dir, on_name, &c);
+    tree_each_below(f, dir, collect_child, &c);
     tree_unlock(f);
     ret->names = c.names;
     for (size_t i = 0; i < c.count; i++) {

@@ -39,7 +39,7 @@ struct ino_map {
 };
 
 /* Numbers that were given up remain for a while: a file whose name leads to one gets another, which does no harm. */
-static void find_taken(struct ino_map *n)
+static void ino_map_find_taken(struct ino_map *n)
 {
     const uint64_t *pair;
 
@@ -54,7 +54,7 @@ static void ino_map_put(struct ino_map *n, const uint64_t *pair)
     if (!pair[INO])
         return;
     if (n->taken.cap && n->taken.used * 2 >= n->taken.cap)
-        find_taken(n);
+        ino_map_find_taken(n);
     else
         map_log_put(&n->taken, &pair[INO]);
 }
@@ -92,7 +92,7 @@ int ino_map_open(struct fence *f, struct ino_map **ret_ino_map)
         return r;
     }
     f->ino_counter = n->ino_counter + n->pairs.count;
-    find_taken(n);
+    ino_map_find_taken(n);
     *ret_ino_map = n;
     return 0;
 }
@@ -152,7 +152,7 @@ int ino_map_end_load(struct fence *f)
 
     n->stays = f->syncs_out;
     if (n->stays)
-        find_taken(n);
+        ino_map_find_taken(n);
     else
         ino_map_clear_tables(n);
     buf_done(&n->kept);
@@ -201,7 +201,7 @@ void ino_map_set(struct fence *f, const struct inode *dir, const char *name, uin
 }
 
 /* Returns 0 for a name without a number. */
-static uint64_t value_of(struct fence *f, uint64_t name, bool *ret_is_taken)
+static uint64_t ino_map_value_of(struct fence *f, uint64_t name, bool *ret_is_taken)
 {
     struct ino_map *n = f->ino_map;
     const uint64_t *pair;
@@ -219,14 +219,14 @@ bool ino_map_keeps(struct fence *f, const struct inode *dir, const char *name)
 {
     bool is_taken;
 
-    return value_of(f, inode_number_of(dir->ino, name, strlen(name)), &is_taken) != 0;
+    return ino_map_value_of(f, inode_number_of(dir->ino, name, strlen(name)), &is_taken) != 0;
 }
 
 uint64_t ino_map_base_ino(struct fence *f, const struct inode *dir, const char *name, bool for_good)
 {
     uint64_t usual = inode_number_of(dir->ino, name, strlen(name));
     bool is_taken;
-    uint64_t ino = value_of(f, usual, &is_taken);
+    uint64_t ino = ino_map_value_of(f, usual, &is_taken);
 
     if (ino || !is_taken || !for_good)
         return ino ? ino : usual;
@@ -238,7 +238,7 @@ uint64_t ino_map_base_ino(struct fence *f, const struct inode *dir, const char *
 }
 
 /* In the same log, with the number of a name that no directory can contain as the key. */
-static uint64_t time_key(uint64_t dir_ino)
+static uint64_t ino_map_time_key(uint64_t dir_ino)
 {
     return inode_number_of(dir_ino, "/", 1);
 }
@@ -246,12 +246,12 @@ static uint64_t time_key(uint64_t dir_ino)
 void ino_map_keep_time(struct fence *f, uint64_t dir_ino, int64_t mtime_ns)
 {
     if (mtime_ns > 0)
-        ino_map_append(f, time_key(dir_ino), (uint64_t) mtime_ns);
+        ino_map_append(f, ino_map_time_key(dir_ino), (uint64_t) mtime_ns);
 }
 
 int64_t ino_map_time_of(struct fence *f, uint64_t dir_ino)
 {
     bool is_taken;
 
-    return (int64_t) value_of(f, time_key(dir_ino), &is_taken);
+    return (int64_t) ino_map_value_of(f, ino_map_time_key(dir_ino), &is_taken);
 }

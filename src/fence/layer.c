@@ -45,7 +45,7 @@ void dir_unlock_two(struct fence *f, const struct inode *a, const struct inode *
 }
 
 /* The name may have become an alias since it was looked up, so it is checked once the file is open. */
-static int keep_checked(int fd, int r)
+static int layer_keep_if(int fd, int r)
 {
     if (r == 0)
         return fd;
@@ -69,7 +69,7 @@ static int open_base_file(struct fence *f, int dirfd, const char *name)
         close(fd);
         return -ESTALE;
     }
-    return keep_checked(fd, hidden_link_check(f, &st));
+    return layer_keep_if(fd, hidden_link_check(f, &st));
 }
 
 static int open_dead_base_file(struct fence *f, struct inode *inode)
@@ -80,10 +80,10 @@ static int open_dead_base_file(struct fence *f, struct inode *inode)
 
     if (r == 0)
         r = open_base_file(f, parent, name);
-    return r < 0 ? r : keep_checked(r, casefold_check_path(f->base_fd, inode->last_path));
+    return r < 0 ? r : layer_keep_if(r, casefold_check_path(f->base_fd, inode->last_path));
 }
 
-static int open_at(struct fence *f, int dirfd, const struct inode *inode, enum layer_kind layer, const char *name)
+static int layer_open_at(struct fence *f, int dirfd, const struct inode *inode, enum layer_kind layer, const char *name)
 {
     int fd;
 
@@ -120,7 +120,7 @@ static int open_in_delta(struct fence *f, struct inode *inode)
         dir_lock(f, where.parent);
         r = inode_locate(f, inode, &still);
         moved = r < 0 || still.parent != where.parent || strcmp(still.name, where.name) != 0;
-        fd = moved ? r : open_at(f, parent->fd, inode, LAYER_DELTA, where.name);
+        fd = moved ? r : layer_open_at(f, parent->fd, inode, LAYER_DELTA, where.name);
         dir_unlock(f, where.parent);
         if (r >= 0)
             inode_location_done(f, &still);
@@ -144,9 +144,9 @@ static int open_in_base(struct fence *f, struct inode *inode)
         return r;
     r = handle_get(f, where.parent, LAYER_BASE, &parent);
     if (r >= 0) {
-        r = open_at(f, parent->fd, inode, LAYER_BASE, where.name);
+        r = layer_open_at(f, parent->fd, inode, LAYER_BASE, where.name);
         if (r >= 0)
-            r = keep_checked(r, casefold_check(f, parent, where.name));
+            r = layer_keep_if(r, casefold_check(f, parent, where.name));
         handle_put(f, parent);
     }
     inode_location_done(f, &where);
@@ -159,7 +159,7 @@ int layer_open(struct fence *f, struct inode *inode, enum layer_kind layer)
 
     if (layer == LAYER_DELTA && inode_has(inode, INODE_ORPHAN)) {
         layer_orphan_name(inode, name);
-        return open_at(f, f->work_fd, inode, LAYER_DELTA, name);
+        return layer_open_at(f, f->work_fd, inode, LAYER_DELTA, name);
     }
     if (inode == f->root) {
         int fd = fcntl(layer == LAYER_BASE ? f->base_fd : f->data_fd, F_DUPFD_CLOEXEC, 3);
@@ -203,7 +203,7 @@ bool layer_stat_base(struct fence *f, const char *path, struct stat *ret_st)
     return fd >= 0 && fstat(fd, ret_st) == 0 && casefold_check_path(f->base_fd, path) == 0;
 }
 
-static int stat_by_name(struct fence *f, struct inode *inode, enum layer_kind layer, struct stat *ret_st)
+static int layer_stat_by_name(struct fence *f, struct inode *inode, enum layer_kind layer, struct stat *ret_st)
 {
     struct inode_location where;
     int r = inode_locate(f, inode, &where);
@@ -227,7 +227,7 @@ int layer_stat_inode(struct fence *f, struct inode *inode, struct stat *ret_st)
             return r;
     }
     if (!h)
-        return stat_by_name(f, inode, layer, ret_st);
+        return layer_stat_by_name(f, inode, layer, ret_st);
     r = fstat(h->fd, ret_st) < 0 ? -errno : 0;
     handle_put(f, h);
     return r;

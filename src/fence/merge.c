@@ -118,7 +118,7 @@ struct uncovered {
     void *cookie;
 };
 
-static int on_base_name(const char *name, uint8_t type, void *cookie)
+static int uncovered_on_name(const char *name, uint8_t type, void *cookie)
 {
     struct uncovered *u = cookie;
 
@@ -159,7 +159,7 @@ int merge_each(struct fence *f, struct inode *dir, merge_fn fn, void *cookie)
     if (inode_has(dir, INODE_DEAD))
         return 0;
     if (inode_has(dir, INODE_BASE))
-        r = merge_each_base(f, dir, on_base_name, &u);
+        r = merge_each_base(f, dir, uncovered_on_name, &u);
     return r ? r : each_in_delta(f, dir, fn, cookie);
 }
 
@@ -187,7 +187,7 @@ static bool lister_shows(struct lister *l, const char *name, uint8_t type)
     return true;
 }
 
-static int on_name(const char *name, uint8_t type, void *cookie)
+static int lister_add_name(const char *name, uint8_t type, void *cookie)
 {
     struct lister *l = cookie;
     struct dir_listing *listing = l->listing;
@@ -212,7 +212,7 @@ static int on_name(const char *name, uint8_t type, void *cookie)
 static int run_lister(struct fence *f, struct inode *dir, struct dir_listing *listing)
 {
     struct lister l = { .f = f, .dir = dir, .match = inode_dup_match_state(f, dir), .listing = listing };
-    int r = l.match ? merge_each(f, dir, on_name, &l) : 0;
+    int r = l.match ? merge_each(f, dir, lister_add_name, &l) : 0;
 
     match_state_unref(l.match);
     return r;
@@ -223,7 +223,7 @@ bool merge_shows_any(struct fence *f, struct inode *dir)
     return run_lister(f, dir, NULL) == 1;
 }
 
-static struct dir_listing *get_cached(struct fence *f, struct inode *dir, bool may_be_old)
+static struct dir_listing *get_cached_listing(struct fence *f, struct inode *dir, bool may_be_old)
 {
     struct dir_listing *cached;
 
@@ -236,7 +236,7 @@ static struct dir_listing *get_cached(struct fence *f, struct inode *dir, bool m
 
 int merge_list(struct fence *f, struct inode *dir, bool may_be_old, struct dir_listing **ret_listing)
 {
-    struct dir_listing *listing = get_cached(f, dir, may_be_old), *old;
+    struct dir_listing *listing = get_cached_listing(f, dir, may_be_old), *old;
     int r;
 
     if (listing) {

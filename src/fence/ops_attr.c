@@ -110,7 +110,7 @@ static bool has_descriptor(const struct inode *inode)
     return inode_is_dir(inode) || S_ISREG(atomic_load(&inode->mode));
 }
 
-static int set_mode(struct fence *f, struct inode *inode, struct handle *h, mode_t mode)
+static int setattr_mode(struct fence *f, struct inode *inode, struct handle *h, mode_t mode)
 {
     /* The sandbox may not set suid and sgid: they are ignored for files, as POSIX allows. On a directory sgid gives nobody any
      * right, and here not even another group; tools that share a tree set it and check for it. */
@@ -128,7 +128,7 @@ static int set_mode(struct fence *f, struct inode *inode, struct handle *h, mode
     return r;
 }
 
-static int set_times(struct fence *f, struct inode *inode, struct handle *h, const struct stat *to, int what)
+static int setattr_times(struct fence *f, struct inode *inode, struct handle *h, const struct stat *to, int what)
 {
     struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, { .tv_nsec = UTIME_OMIT } };
     struct stat st;
@@ -155,7 +155,7 @@ static int set_times(struct fence *f, struct inode *inode, struct handle *h, con
     return 0;
 }
 
-static int set_size(struct fence *f, struct inode *inode, struct handle *h, off_t size)
+static int setattr_size(struct fence *f, struct inode *inode, struct handle *h, off_t size)
 {
     struct stat before;
 
@@ -176,19 +176,13 @@ static int setattr_apply(struct fence *f, struct inode *inode, const struct stat
     if (r < 0)
         return r;
     if (what & SETATTR_SIZE)
-        r = h && S_ISREG(atomic_load(&inode->mode)) ? set_size(f, inode, h, to->st_size) : -EINVAL;
+        r = h && S_ISREG(atomic_load(&inode->mode)) ? setattr_size(f, inode, h, to->st_size) : -EINVAL;
     if (r == 0 && (what & SETATTR_MODE))
-        r = set_mode(f, inode, h, to->st_mode);
+        r = setattr_mode(f, inode, h, to->st_mode);
     if (r == 0 && (what & (SETATTR_ATIME | SETATTR_MTIME | SETATTR_ATIME_NOW | SETATTR_MTIME_NOW)))
-        r = set_times(f, inode, h, to, what);
+        r = setattr_times(f, inode, h, to, what);
     handle_put(f, h);
     return r;
-}
-
-/* All files belong to the sandbox's user and cannot belong to another. */
-static bool owner_stays(const struct fence *f, const struct stat *to, int what)
-{
-    return (!(what & SETATTR_UID) || to->st_uid == f->uid) && (!(what & SETATTR_GID) || to->st_gid == f->gid);
 }
 
 int op_setattr(struct fence *f, const struct op_caller *who, struct inode *inode, const struct stat *to, int what,
@@ -197,7 +191,8 @@ int op_setattr(struct fence *f, const struct op_caller *who, struct inode *inode
     int times = SETATTR_ATIME | SETATTR_MTIME | SETATTR_ATIME_NOW | SETATTR_MTIME_NOW;
     int r = guard_inode(f, POLICY_OP_SETATTR, inode, who);
 
-    if (r == 0 && !owner_stays(f, to, what))
+    /* All files belong to the sandbox's user and cannot belong to another. */
+    if (r == 0 && (((what & SETATTR_UID) && to->st_uid != f->uid) || ((what & SETATTR_GID) && to->st_gid != f->gid)))
         r = -EPERM;
     if (r == 0 && (what & SETATTR_SIZE) && to->st_size < 0)
         r = -EINVAL;

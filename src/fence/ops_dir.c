@@ -12,7 +12,7 @@
 #include "fence/unwatched.h"
 
 /* "." and ".." come first and carry no reference: the kernel does not count them. */
-static bool add_dots(struct fence *f, struct inode *dir, uint64_t after, bool with_attrs, dir_add_fn add, void *user)
+static bool listing_add_dots(struct fence *f, struct inode *dir, uint64_t after, bool with_attrs, dir_add_fn add, void *user)
 {
     struct entry_answer answer = { 0 };
     uint64_t up;
@@ -29,7 +29,7 @@ static bool add_dots(struct fence *f, struct inode *dir, uint64_t after, bool wi
 }
 
 /* Adds a name without attributes: the kernel looks it up if it wants them. */
-static bool add_bare(const struct dir_listing_item *item, dir_add_fn add, void *user)
+static bool listing_add_bare(const struct dir_listing_item *item, dir_add_fn add, void *user)
 {
     const struct entry_answer answer = { .st = { .st_ino = item->ino, .st_mode = DTTOIF(item->type) } };
 
@@ -37,8 +37,8 @@ static bool add_bare(const struct dir_listing_item *item, dir_add_fn add, void *
 }
 
 /* Adds a name with its attributes. Returns 1 if added, 0 if it does not exist any more, -1 if the reply is full. */
-static int add_looked_up(struct fence *f, struct inode *dir, struct match_state *at, const struct dir_listing_item *item,
-                         dir_add_fn add, void *user)
+static int listing_add_looked_up(struct fence *f, struct inode *dir, struct match_state *at,
+                                 const struct dir_listing_item *item, dir_add_fn add, void *user)
 {
     autoptr(match_state) match = ruleset_step(f->rules, at, item->name, strlen(item->name));
     bool hidden = required_level_check(POLICY_OP_LIST, match_state_level(match), false) < 0;
@@ -51,7 +51,7 @@ static int add_looked_up(struct fence *f, struct inode *dir, struct match_state 
     /* A stale inode is looked up by name, which first drops its pages. */
     if (inode_has(inode, INODE_STALE)) {
         inode_unref(f, inode);
-        return add_bare(item, add, user) ? 1 : -1;
+        return listing_add_bare(item, add, user) ? 1 : -1;
     }
     answer.inode = inode;
     answer.attr_timeout_s = unwatched_attr_timeout_s(f, inode);
@@ -69,7 +69,7 @@ static int add_looked_up(struct fence *f, struct inode *dir, struct match_state 
 
 /* Returns true if the kernel has the inode, with attributes that only an invalidation changes. Otherwise a program that has
  * looked at every file, and then lists the directories as git does, would cause all of them to be looked up again. */
-static bool is_known(struct fence *f, const struct inode *dir, const struct dir_listing_item *item)
+static bool kernel_knows_item(struct fence *f, const struct inode *dir, const struct dir_listing_item *item)
 {
     const struct entry *e;
     bool known;
@@ -83,15 +83,15 @@ static bool is_known(struct fence *f, const struct inode *dir, const struct dir_
     return known;
 }
 
-static bool wants_attrs(struct fence *f, const struct inode *dir, const struct dir_listing_item *item)
+static bool item_wants_attrs(struct fence *f, const struct inode *dir, const struct dir_listing_item *item)
 {
     if (inode_has(dir, INODE_LISTED_PLAIN) && item->type != DT_DIR && item->type != DT_UNKNOWN)
         return false;
-    return !is_known(f, dir, item);
+    return !kernel_knows_item(f, dir, item);
 }
 
-static void add_items(struct fence *f, struct inode *dir, const struct dir_listing *listing, uint64_t after, bool with_attrs,
-                      dir_add_fn add, void *user)
+static void listing_add_items(struct fence *f, struct inode *dir, const struct dir_listing *listing, uint64_t after,
+                              bool with_attrs, dir_add_fn add, void *user)
 {
     autoptr(match_state) at = inode_dup_match_state(f, dir);
 
@@ -100,10 +100,10 @@ static void add_items(struct fence *f, struct inode *dir, const struct dir_listi
         if (!with_attrs) {
             if (!add(item->name, item->ino, item->type, item->cookie, NULL, user))
                 return;
-        } else if (!wants_attrs(f, dir, item)) {
-            if (!add_bare(item, add, user))
+        } else if (!item_wants_attrs(f, dir, item)) {
+            if (!listing_add_bare(item, add, user))
                 return;
-        } else if (add_looked_up(f, dir, at, item, add, user) < 0) {
+        } else if (listing_add_looked_up(f, dir, at, item, add, user) < 0) {
             return;
         }
     }
@@ -120,14 +120,14 @@ int op_readdir(struct fence *f, const struct op_caller *who, struct inode *dir, 
     if (!inode_is_dir(dir))
         return -ENOTDIR;
     unwatched_check(f, dir);
-    if (!add_dots(f, dir, after, with_attrs, add, user))
+    if (!listing_add_dots(f, dir, after, with_attrs, add, user))
         return 0;
     if (with_attrs && after == 0)
         readdirplus_begin(f, dir);
     r = merge_list(f, dir, after > COOKIE_DOTDOT, &listing);
     if (r < 0)
         return r;
-    add_items(f, dir, listing, after, with_attrs, add, user);
+    listing_add_items(f, dir, listing, after, with_attrs, add, user);
     if (dir_listing_after(listing, after) == listing->count) {
         /* A reader reached the end, so the snapshot has served its purpose: the kernel caches the listing itself. */
         tree_lock(f);

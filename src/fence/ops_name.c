@@ -20,7 +20,7 @@
 #include "fence/whiteout.h"
 
 /* Turns our reference into one of the kernel's. */
-static void give_to_kernel(struct fence *f, struct inode *inode, struct entry_answer *answer)
+static void inode_give_to_kernel(struct fence *f, struct inode *inode, struct entry_answer *answer)
 {
     tree_lock(f);
     inode_looked_up(f, inode);
@@ -47,7 +47,7 @@ int op_lookup(struct fence *f, const struct op_caller *who, struct inode *dir, c
         r = resolve_name(f, dir, name, match, maybe_passage, &inode, &answer->st);
     if (r == 0) {
         readdirplus_looked_up(f, dir, inode);
-        give_to_kernel(f, inode, answer);
+        inode_give_to_kernel(f, inode, answer);
         if (maybe_passage)
             answer->entry_timeout_s = TIMEOUT_HIDDEN_S;
         return 0;
@@ -162,12 +162,12 @@ static struct inode *creation_enter(struct fence *f, const struct creation *b, s
     return inode;
 }
 
-static void answer_new(struct fence *f, struct inode *dir, struct inode *inode, const struct stat *st,
-                       struct entry_answer *answer)
+static void creation_answer(struct fence *f, struct inode *dir, struct inode *inode, const struct stat *st,
+                            struct entry_answer *answer)
 {
     attr_fill(f, inode, st, &answer->st);
     answer->entry_timeout_s = unwatched_name_timeout_s(f, dir);
-    give_to_kernel(f, inode, answer);
+    inode_give_to_kernel(f, inode, answer);
 }
 
 static int creation_stat(struct creation *b)
@@ -192,12 +192,12 @@ static int creation_finish(struct fence *f, const struct op_caller *who, struct 
     if (r != 0)
         return r;
     change_log_add_name(f, CHANGE_LOG_CREATED, b->parent, b->name, NULL, who);
-    answer_new(f, b->parent, inode, &b->st, answer);
+    creation_answer(f, b->parent, inode, &b->st, answer);
     return 0;
 }
 
 /* A regular file is opened at once: its creator writes it next. */
-static int make_node(struct creation *b, mode_t mode)
+static int creation_make_node(struct creation *b, mode_t mode)
 {
     int r = 0;
 
@@ -227,11 +227,11 @@ int op_mknod(struct fence *f, const struct op_caller *who, struct inode *dir, co
     if (!S_ISREG(mode) && !S_ISFIFO(mode) && !S_ISSOCK(mode))
         return -EPERM;
     r = creation_begin(f, dir, name, match, &b);
-    return r != 0 ? r : creation_finish(f, who, &b, make_node(&b, mode), answer);
+    return r != 0 ? r : creation_finish(f, who, &b, creation_make_node(&b, mode), answer);
 }
 
 /* If a marker deletes the name, the base may have a directory there with files in it, which the new one must not show. */
-static int make_dir(struct fence *f, const struct creation *b, mode_t mode)
+static int creation_make_dir(struct fence *f, const struct creation *b, mode_t mode)
 {
     static const char temp[] = "mkdir"; /* one at a time under fence.opaque */
     autofd int fd = -1;
@@ -269,7 +269,7 @@ int op_mkdir(struct fence *f, const struct op_caller *who, struct inode *dir, co
         r = creation_begin(f, dir, name, match, &b);
     if (r != 0)
         return r;
-    r = make_dir(f, &b, mode);
+    r = creation_make_dir(f, &b, mode);
     if (r == 0)
         r = creation_stat(&b);
     return creation_finish(f, who, &b, r, answer);
@@ -291,7 +291,7 @@ int op_symlink(struct fence *f, const struct op_caller *who, struct inode *dir, 
 }
 
 /* Links from one of the file's names. */
-static int make_link(struct fence *f, struct inode *inode, const char *name, struct creation *b)
+static int creation_link(struct fence *f, struct inode *inode, const char *name, struct creation *b)
 {
     struct inode_location where;
     struct handle *from;
@@ -332,12 +332,12 @@ int op_link(struct fence *f, const struct op_caller *who, struct inode *inode, s
     r = inode_locate(f, inode, &where);
     if (r < 0)
         return -ENOENT;
-    /* Kept so that make_link() finds it open: it may not open one under the lock. */
+    /* Kept so that creation_link() finds it open: it may not open one under the lock. */
     r = handle_get(f, where.parent, LAYER_DELTA, &from_dir);
     if (r == 0)
         r = creation_begin(f, dir, name, match, &b);
     if (r == 0) {
-        r = make_link(f, inode, name, &b);
+        r = creation_link(f, inode, name, &b);
         if (r == 0)
             r = creation_stat(&b);
         if (r == 0)
@@ -353,6 +353,6 @@ int op_link(struct fence *f, const struct op_caller *who, struct inode *inode, s
     if (r < 0)
         return r;
     change_log_add_name(f, CHANGE_LOG_LINKED, dir, name, NULL, who);
-    answer_new(f, dir, inode, &b.st, answer);
+    creation_answer(f, dir, inode, &b.st, answer);
     return 0;
 }

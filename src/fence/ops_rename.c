@@ -103,7 +103,7 @@ struct write_check {
 
 static int is_write_below(struct write_check *t);
 
-static int on_entry(const char *name, uint8_t type, void *cookie)
+static int check_write_entry(const char *name, uint8_t type, void *cookie)
 {
     struct write_check *t = cookie;
     size_t len = strlen(name);
@@ -132,7 +132,7 @@ static int is_write_below(struct write_check *t)
     /* Repeated moves into one another could make directories too deep for recursion over the tree in memory. */
     if (t->depth > DEPTH_MAX)
         return -ENAMETOOLONG;
-    return merge_each(t->f, t->dir, on_entry, t);
+    return merge_each(t->f, t->dir, check_write_entry, t);
 }
 
 static int check_dir_moves(struct fence *f, struct rename_end *from, struct rename_end *to)
@@ -170,7 +170,7 @@ static int copy_up_source(struct fence *f, struct rename_end *from, struct renam
     return r;
 }
 
-static int check_target(struct fence *f, struct rename_end *from, struct rename_end *to, unsigned flags)
+static int check_rename_target(struct fence *f, struct rename_end *from, struct rename_end *to, unsigned flags)
 {
     if (!to->inode)
         return flags & RENAME_EXCHANGE ? -ENOENT : 0;
@@ -218,7 +218,7 @@ static void update_matches(struct fence *f, struct entry *e)
 }
 
 /* Records the time of the move, which changes what is below it too, without changing those files. */
-static void note_move(struct inode *moved)
+static void note_renamed(struct inode *moved)
 {
     if (moved->dir)
         moved->dir->moved_ns = moved->dir->ctime_ns = clock_wall_ns();
@@ -236,7 +236,7 @@ static void move_in_tree(struct fence *f, struct rename_end *from, struct rename
     moved->flags = ENTRY_UP;
     moved->type = old->type;
     update_matches(f, moved);
-    note_move(from->inode);
+    note_renamed(from->inode);
     old->flags = from->in_base ? ENTRY_WHITEOUT : 0;
     entry_free_unused(f, old);
     inode_unref_locked(f, from->dir);
@@ -273,8 +273,8 @@ static void swap_in_tree(struct fence *f, struct rename_end *a, struct rename_en
         inode_set(from, INODE_LINKED);
     update_matches(f, x);
     update_matches(f, y);
-    note_move(from);
-    note_move(to);
+    note_renamed(from);
+    note_renamed(to);
     inode_unref_locked(f, from);
     inode_unref_locked(f, to);
     tree_unlock(f);
@@ -282,7 +282,7 @@ static void swap_in_tree(struct fence *f, struct rename_end *a, struct rename_en
     ino_map_set(f, b->dir, b->name, a->inode->ino);
 }
 
-static void touch_both(struct fence *f, struct rename_end *from, struct rename_end *to)
+static void rename_touch_dirs(struct fence *f, struct rename_end *from, struct rename_end *to)
 {
     attr_touch_dir(f, from->dir, from->delta->fd);
     if (to->dir != from->dir)
@@ -291,7 +291,7 @@ static void touch_both(struct fence *f, struct rename_end *from, struct rename_e
 
 /* [directories locked] The thread that watches the base may have detached a name since it was looked up, because the base has
  * another file there, or none: what was copied up is then a file without a name. */
-static bool is_still_there(struct fence *f, const struct rename_end *e)
+static bool rename_end_is_valid(struct fence *f, const struct rename_end *e)
 {
     tree_lock(f);
     const struct entry *entry = entry_find(e->dir, e->name, strlen(e->name));
@@ -307,14 +307,14 @@ static int rename_replace(struct fence *f, struct rename_end *from, struct renam
 
     hidden_children_collect(f, to->inode, &hidden);
     dir_lock_two(f, from->dir, to->dir);
-    r = is_still_there(f, from) ? 0 : -EAGAIN;
+    r = rename_end_is_valid(f, from) ? 0 : -EAGAIN;
     if (r == 0 && to->inode && to->is_up)
         r = remove_keep_open(f, to->inode, to->delta->fd, to->name);
     if (r == 0)
         r = move_in_delta(f, from, to);
     if (r == 0) {
         move_in_tree(f, from, to);
-        touch_both(f, from, to);
+        rename_touch_dirs(f, from, to);
     }
     dir_unlock_two(f, from->dir, to->dir);
     if (r == 0 && to->inode && to->is_up)
@@ -332,13 +332,13 @@ static int rename_exchange(struct fence *f, struct rename_end *from, struct rena
     if (r != 0)
         return r;
     dir_lock_two(f, from->dir, to->dir);
-    if (!is_still_there(f, from) || !is_still_there(f, to))
+    if (!rename_end_is_valid(f, from) || !rename_end_is_valid(f, to))
         r = -EAGAIN;
     if (r == 0 && renameat2(from->delta->fd, from->name, to->delta->fd, to->name, RENAME_EXCHANGE) < 0)
         r = -errno;
     if (r == 0) {
         swap_in_tree(f, from, to);
-        touch_both(f, from, to);
+        rename_touch_dirs(f, from, to);
     }
     dir_unlock_two(f, from->dir, to->dir);
     return r;
@@ -346,13 +346,13 @@ static int rename_exchange(struct fence *f, struct rename_end *from, struct rena
 
 static int rename_looked(struct fence *f, struct rename_end *from, struct rename_end *to, unsigned flags)
 {
-    int r = check_target(f, from, to, flags);
+    int r = check_rename_target(f, from, to, flags);
 
     if (r < 0)
         return r;
     if (from->inode == to->inode)
         return 0;
-    if (fault_is("rename-loses-name")) /* for tests of is_still_there() */
+    if (fault_is("rename-loses-name")) /* for tests of rename_end_is_valid() */
         revalidate_detach(f, from->dir, from->name, NULL);
     r = rename_end_prepare(f, to);
     if (r == 0)

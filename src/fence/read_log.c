@@ -34,13 +34,13 @@ struct read_log {
     bool is_read;
 };
 
-static uint64_t key_of(const char *path)
+static uint64_t read_log_key(const char *path)
 {
     return inode_hash(SEED, path, strlen(path)) | 1;
 }
 
 /* Without the ctime: chmod(2) or another link does not change what was read. */
-static uint64_t stamp_of(const struct stat *st)
+static uint64_t read_log_stamp(const struct stat *st)
 {
     const uint64_t words[] = { st->st_ino, (uint64_t) st->st_size, (uint64_t) st->st_mtim.tv_sec,
                                (uint64_t) st->st_mtim.tv_nsec };
@@ -101,12 +101,12 @@ void read_log_note(struct fence *f, struct inode *inode, struct handle *from)
 
     if (!f->read_log || fstat(from->fd, &st) < 0)
         return;
-    word = stamp_of(&st);
+    word = read_log_stamp(&st);
     if (atomic_exchange(&from->read_stamp, word) == word)
         return;
     tree_path_of(f, inode, NULL, &path);
     if (path.data)
-        read_log_append(f->read_log, (uint64_t[WORDS]){ key_of(path.data), word });
+        read_log_append(f->read_log, (uint64_t[WORDS]){ read_log_key(path.data), word });
 }
 
 bool read_log_base_moved_on(struct fence *f, struct inode *inode, const struct stat *base)
@@ -121,13 +121,13 @@ bool read_log_base_moved_on(struct fence *f, struct inode *inode, const struct s
         return false;
     autolock(&f->read_log->lock);
     read_log_load(f->read_log);
-    pair = map_log_find(&f->read_log->pairs, key_of(path.data));
-    return pair && pair[WORD] != stamp_of(base);
+    pair = map_log_find(&f->read_log->pairs, read_log_key(path.data));
+    return pair && pair[WORD] != read_log_stamp(base);
 }
 
 /* ---- reverting ---- */
 
-static bool find_same(int data_fd, int base_fd, const char *path, uint64_t ret[WORDS])
+static bool read_log_find_same(int data_fd, int base_fd, const char *path, uint64_t ret[WORDS])
 {
     autofd int ours = path_open_beneath(data_fd, path, O_RDONLY | O_NONBLOCK, 0);
     autofd int base = ours < 0 || base_fd < 0 ? -1 : path_open_beneath(base_fd, path, O_RDONLY | O_NONBLOCK, 0);
@@ -136,8 +136,8 @@ static bool find_same(int data_fd, int base_fd, const char *path, uint64_t ret[W
     if (base < 0 || fstat(ours, &st) < 0 || fstat(base, &now) < 0 || !S_ISREG(st.st_mode) || !S_ISREG(now.st_mode) ||
         st.st_size != now.st_size || st.st_size > SAME_MAX || copyup_same_content(ours, base) != 1)
         return false;
-    ret[KEY] = key_of(path);
-    ret[WORD] = stamp_of(&now);
+    ret[KEY] = read_log_key(path);
+    ret[WORD] = read_log_stamp(&now);
     return true;
 }
 
@@ -145,7 +145,7 @@ void read_log_before_revert(struct fence *f, const char *path)
 {
     uint64_t pair[WORDS];
 
-    if (f->read_log && find_same(f->data_fd, f->base_fd, path, pair))
+    if (f->read_log && read_log_find_same(f->data_fd, f->base_fd, path, pair))
         read_log_append(f->read_log, pair);
 }
 
@@ -155,7 +155,7 @@ void read_log_before_revert_at_rest(int meta_fd, int data_fd, int base_fd, const
     struct stat st;
     uint64_t pair[WORDS];
 
-    if (fd >= 0 && fstat(fd, &st) == 0 && find_same(data_fd, base_fd, path, pair) &&
+    if (fd >= 0 && fstat(fd, &st) == 0 && read_log_find_same(data_fd, base_fd, path, pair) &&
         pwrite(fd, pair, sizeof(pair), st.st_size - st.st_size % (off_t) sizeof(pair)) < 0)
         return;
 }

@@ -30,7 +30,7 @@
  */
 
 /* A second name in work, invisible to the sandbox, until the kernel forgets the file. */
-static int keep_by_name(struct fence *f, struct inode *inode, int dirfd, const char *name)
+static int remove_keep_by_name(struct fence *f, struct inode *inode, int dirfd, const char *name)
 {
     char orphan[32];
 
@@ -63,12 +63,12 @@ int remove_keep_content(struct fence *f, struct inode *inode, int dirfd, const c
     struct handle *h;
 
     if (has_many_pinned(f))
-        return keep_by_name(f, inode, dirfd, name);
+        return remove_keep_by_name(f, inode, dirfd, name);
     h = handle_get_cached(f, inode, LAYER_DELTA);
     if (!h) {
         int fd = openat(dirfd, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
         if (fd < 0)
-            return keep_by_name(f, inode, dirfd, name);
+            return remove_keep_by_name(f, inode, dirfd, name);
         h = handle_take(f, inode, LAYER_DELTA, fd);
     }
     handle_pin(f, inode, LAYER_DELTA);
@@ -136,7 +136,7 @@ static void name_removal_end(struct fence *f, struct inode *dir, struct name_rem
 }
 
 /* Looks at the layers before the stripe is taken. */
-static int check_kind(struct fence *f, struct inode *inode, bool wants_dir)
+static int check_removable_kind(struct fence *f, struct inode *inode, bool wants_dir)
 {
     if (!wants_dir)
         return inode_is_dir(inode) ? -EISDIR : 0;
@@ -154,7 +154,7 @@ static int name_removal_begin(struct fence *f, struct inode *dir, const char *na
     r = resolve_name(f, dir, name, match, false, &re->inode, NULL);
     if (r < 0)
         return r;
-    r = check_kind(f, re->inode, wants_dir);
+    r = check_removable_kind(f, re->inode, wants_dir);
     if (r == 0)
         r = layer_base_has(f, dir, name, &re->base);
     re->in_base = r > 0;
@@ -247,7 +247,7 @@ int remove_keep_covered(struct fence *f, struct inode *inode)
     return r;
 }
 
-static int remove_name(struct fence *f, const struct op_caller *who, enum policy_op op, struct inode *dir, const char *name)
+static int op_remove_name(struct fence *f, const struct op_caller *who, enum policy_op op, struct inode *dir, const char *name)
 {
     autoptr(match_state) match = NULL;
     struct name_removal re;
@@ -269,12 +269,12 @@ static int remove_name(struct fence *f, const struct op_caller *who, enum policy
 
 int op_unlink(struct fence *f, const struct op_caller *who, struct inode *dir, const char *name)
 {
-    return remove_name(f, who, POLICY_OP_UNLINK, dir, name);
+    return op_remove_name(f, who, POLICY_OP_UNLINK, dir, name);
 }
 
 /* Hidden children do not prevent the removal: the sandbox could not know why. The base's stay where they are, behind the
  * marker. */
 int op_rmdir(struct fence *f, const struct op_caller *who, struct inode *dir, const char *name)
 {
-    return remove_name(f, who, POLICY_OP_RMDIR, dir, name);
+    return op_remove_name(f, who, POLICY_OP_RMDIR, dir, name);
 }

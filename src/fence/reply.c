@@ -45,7 +45,7 @@ static void reply_status(fuse_req_t req, int r)
     fuse_reply_err(req, r < 0 ? -r : 0);
 }
 
-static void fill_entry(const struct fence *f, const struct entry_answer *answer, struct fuse_entry_param *e)
+static void reply_fill_entry(const struct fence *f, const struct entry_answer *answer, struct fuse_entry_param *e)
 {
     *e = (struct fuse_entry_param){
         .ino = answer->inode ? reply_node_of(f, answer->inode) : 0,
@@ -64,7 +64,7 @@ static void reply_entry(fuse_req_t req, struct fence *f, int r, const struct ent
         fuse_reply_err(req, -r);
         return;
     }
-    fill_entry(f, answer, &e);
+    reply_fill_entry(f, answer, &e);
     if (fuse_reply_entry(req, &e) == -ENOENT && answer->inode)
         inode_forget(f, answer->inode, 1);
 }
@@ -355,7 +355,7 @@ static void on_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, s
         fuse_reply_buf(req, bytes, (size_t) n);
 }
 
-static ssize_t write_bytes(int fd, size_t size, off_t offset, void *cookie)
+static ssize_t reply_write_bytes(int fd, size_t size, off_t offset, void *cookie)
 {
     const char *bytes = cookie;
     size_t done = 0;
@@ -375,7 +375,7 @@ static void on_write(fuse_req_t req, fuse_ino_t ino, const char *bytes, size_t s
 {
     (void) fi;
     BEGIN(req);
-    ssize_t n = op_write(f, &who, inode_of(f, ino), size, offset, write_bytes, (void *) (uintptr_t) bytes);
+    ssize_t n = op_write(f, &who, inode_of(f, ino), size, offset, reply_write_bytes, (void *) (uintptr_t) bytes);
     END();
     if (n < 0)
         fuse_reply_err(req, (int) -n);
@@ -437,8 +437,8 @@ struct dir_reply {
     size_t used, size;
 };
 
-static bool add_dirent(const char *name, uint64_t ino, uint8_t type, uint64_t cookie, const struct entry_answer *answer,
-                       void *user)
+static bool reply_add_dirent(const char *name, uint64_t ino, uint8_t type, uint64_t cookie, const struct entry_answer *answer,
+                             void *user)
 {
     struct dir_reply *d = user;
     size_t room = d->size - d->used, need;
@@ -446,7 +446,7 @@ static bool add_dirent(const char *name, uint64_t ino, uint8_t type, uint64_t co
     struct fuse_entry_param e;
 
     if (answer) {
-        fill_entry(d->f, answer, &e);
+        reply_fill_entry(d->f, answer, &e);
         need = fuse_add_direntry_plus(d->req, d->bytes + d->used, room, name, &e, (off_t) cookie);
     } else {
         need = fuse_add_direntry(d->req, d->bytes + d->used, room, name, &st, (off_t) cookie);
@@ -465,7 +465,7 @@ static void reply_listing(fuse_req_t req, fuse_ino_t ino, size_t size, off_t aft
     BEGIN(req);
     d.f = f;
     d.bytes = bytes;
-    int r = bytes ? op_readdir(f, &who, inode_of(f, ino), (uint64_t) after, with_attrs, add_dirent, &d) : -ENOMEM;
+    int r = bytes ? op_readdir(f, &who, inode_of(f, ino), (uint64_t) after, with_attrs, reply_add_dirent, &d) : -ENOMEM;
     END();
     if (r < 0)
         fuse_reply_err(req, -r);

@@ -32,7 +32,7 @@ struct revert_walk {
 };
 
 /* Returns 1, 0, or -errno if it is unknown. */
-static int in_base(const struct revert_dirs *at, const char *path, struct stat *ret)
+static int revert_stat_base(const struct revert_dirs *at, const char *path, struct stat *ret)
 {
     autofd int fd = at->base_fd < 0 ? -ENOENT : path_open_beneath(at->base_fd, path, O_PATH, 0);
     int r = fd < 0 ? fd : casefold_check_path(at->base_fd, path);
@@ -42,7 +42,7 @@ static int in_base(const struct revert_dirs *at, const char *path, struct stat *
     return fstat(fd, ret) < 0 ? -errno : 1;
 }
 
-static int put_marker(struct revert_walk *w, int dirfd, const char *name)
+static int revert_put_marker(struct revert_walk *w, int dirfd, const char *name)
 {
     char temp[32];
 
@@ -81,7 +81,7 @@ static int hide_base_name(struct revert_walk *w, int dirfd, int base_fd, const c
     if (fstatat(base_fd, name, &base, AT_SYMLINK_NOFOLLOW) < 0 || whiteout_exists(dirfd, name))
         return 0;
     if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-        return errno == ENOENT ? put_marker(w, dirfd, name) : -errno;
+        return errno == ENOENT ? revert_put_marker(w, dirfd, name) : -errno;
     if (!S_ISDIR(st.st_mode) || !S_ISDIR(base.st_mode))
         return 0;
     autofd int sub = path_open_beneath(dirfd, name, O_RDONLY | O_DIRECTORY, 0);
@@ -89,7 +89,7 @@ static int hide_base_name(struct revert_walk *w, int dirfd, int base_fd, const c
 }
 
 /* `next` is the next name of the path; if it is not the last, the directory has been made there by now. */
-static int open_to_base(struct revert_walk *w, int dirfd, int base_fd, const char *next, size_t next_len, bool is_last)
+static int revert_open_to_base(struct revert_walk *w, int dirfd, int base_fd, const char *next, size_t next_len, bool is_last)
 {
     autodirectory dir = directory_open(base_fd);
     int r = 0;
@@ -132,7 +132,7 @@ static int open_parent_dir(struct revert_walk *w, size_t parent_len, size_t len,
         return 1;
     if (!leads_to_base)
         return is_there && !is_deleted ? 0 : 1;
-    int r = in_base(w->at, here, &base);
+    int r = revert_stat_base(w->at, here, &base);
     if (r < 0)
         return r;
     if (r == 0 || !S_ISDIR(base.st_mode))
@@ -164,10 +164,10 @@ static int open_parent_dir(struct revert_walk *w, size_t parent_len, size_t len,
         w->trace->opened_from = len;
     const char *next = w->path + len + 1;
     size_t next_len = strcspn(next, "/");
-    return open_to_base(w, dir, base_dir, next, next_len, next[next_len] == 0);
+    return revert_open_to_base(w, dir, base_dir, next, next_len, next[next_len] == 0);
 }
 
-static int remove_at(struct revert_walk *w)
+static int revert_remove_at(struct revert_walk *w)
 {
     autofd int dir = -1;
     const char *name;
@@ -193,7 +193,7 @@ static int remove_at(struct revert_walk *w)
 }
 
 /* Returns true if a directory along the path, up to the one of `len` bytes, is opaque or missing. */
-static bool is_hidden(struct revert_walk *w, size_t len)
+static bool revert_parents_hide_base(struct revert_walk *w, size_t len)
 {
     for (;;) {
         autofree char *here = len ? xdupn(w->path, len) : xdup(".");
@@ -221,8 +221,9 @@ static int remove_empty_parents(struct revert_walk *w)
         struct stat st, base;
         if (fd < 0)
             continue;
-        may_go = may_go && len > 0 && fstat(fd, &st) == 0 && in_base(w->at, here, &base) > 0 && S_ISDIR(base.st_mode) &&
-                 ((st.st_mode ^ base.st_mode) & 0777) == 0 && !xattr_any(fd) && !is_hidden(w, len);
+        may_go = may_go && len > 0 && fstat(fd, &st) == 0 && revert_stat_base(w->at, here, &base) > 0 &&
+                 S_ISDIR(base.st_mode) && ((st.st_mode ^ base.st_mode) & 0777) == 0 && !xattr_any(fd) &&
+                 !revert_parents_hide_base(w, len);
         if (may_go && path_unlink_beneath(w->at->data_fd, here, AT_REMOVEDIR) == 0) {
             w->trace->removed_from = len;
             continue;
@@ -232,7 +233,7 @@ static int remove_empty_parents(struct revert_walk *w)
     return 0;
 }
 
-static int replace_at(const struct revert_dirs *at, const char *path, size_t index)
+static int revert_replace_at(const struct revert_dirs *at, const char *path, size_t index)
 {
     char staged[64];
     const char *name;
@@ -270,8 +271,8 @@ int revert_perform(const struct revert_dirs *at, const struct revert_list *list,
 
     *ret = (struct revert_trace){ REVERT_NONE, REVERT_NONE };
     if (revert->replaces)
-        return replace_at(at, revert->path, index);
-    r = in_base(at, revert->path, &base);
+        return revert_replace_at(at, revert->path, index);
+    r = revert_stat_base(at, revert->path, &base);
     if (r < 0)
         return r;
     leads_to_base = r > 0;
@@ -282,7 +283,7 @@ int revert_perform(const struct revert_dirs *at, const struct revert_list *list,
         parent_len = len;
     }
     if (r == 0)
-        r = remove_at(&w);
+        r = revert_remove_at(&w);
     else if (r == 1)
         return 0;
     return r == 0 ? remove_empty_parents(&w) : r;

@@ -36,7 +36,7 @@ void revert_list_done(struct revert_list *list)
 }
 
 /* Returns true if no component is empty, "." or "..", or reserved. */
-static bool is_clean(const char *path)
+static bool is_revertible_path(const char *path)
 {
     if (!*path || strlen(path) >= REVERT_PATH_MAX)
         return false;
@@ -57,7 +57,7 @@ static void revert_list_add(struct revert_list *list, const char *path, bool rep
 }
 
 /* Returns true for a directory of the delta that a rule asked for, or one above it: its content may be removed, it may not. */
-static bool is_promised(const struct revert_dirs *at, const struct buf *roots, const char *path)
+static bool is_rule_dir(const struct revert_dirs *at, const struct buf *roots, const char *path)
 {
     if (!delta_is_root(roots, path, strlen(path)))
         return false;
@@ -65,18 +65,21 @@ static bool is_promised(const struct revert_dirs *at, const struct buf *roots, c
     return base < 0;
 }
 
-static int add_below(const struct revert_dirs *at, const struct buf *roots, const char *path, struct revert_list *list);
+static int revert_list_add_below(const struct revert_dirs *at, const struct buf *roots, const char *path,
+                                 struct revert_list *list);
 
-static int add_whole(const struct revert_dirs *at, const struct buf *roots, const char *path, struct revert_list *list)
+static int revert_list_add_path(const struct revert_dirs *at, const struct buf *roots, const char *path,
+                                struct revert_list *list)
 {
-    if (is_promised(at, roots, path))
-        return add_below(at, roots, path, list);
+    if (is_rule_dir(at, roots, path))
+        return revert_list_add_below(at, roots, path, list);
     revert_list_add(list, path, false);
     return 0;
 }
 
 /* Adds everything that the delta has in the directory; "" is the workspace. */
-static int add_below(const struct revert_dirs *at, const struct buf *roots, const char *path, struct revert_list *list)
+static int revert_list_add_below(const struct revert_dirs *at, const struct buf *roots, const char *path,
+                                 struct revert_list *list)
 {
     int fd = path_open_beneath(at->data_fd, *path ? path : ".", O_RDONLY | O_DIRECTORY, 0), r = 0;
     autodirectory dir = directory_take(fd);
@@ -89,7 +92,7 @@ static int add_below(const struct revert_dirs *at, const struct buf *roots, cons
         r = is_marker ? whiteout_target(fd, d->d_name, name) : 1;
         if (r > 0) {
             autofree char *below = xprintf("%s%s%s", path, *path ? "/" : "", is_marker ? name : d->d_name);
-            r = add_whole(at, roots, below, list);
+            r = revert_list_add_path(at, roots, below, list);
         }
     }
     return r;
@@ -119,26 +122,16 @@ static int stage_replacement(const struct revert_dirs *at, const char *path, int
     return r == 0 && fsync(to) < 0 ? -errno : r;
 }
 
-/* Syncs their names, on which the intent relies. */
-static int sync_staged(const struct revert_dirs *at)
-{
-    autofd int fd = path_open_beneath(at->meta_fd, REPLACE_DIR, O_RDONLY | O_DIRECTORY, 0);
-
-    if (fd == -ENOENT)
-        return 0;
-    return fd < 0 ? fd : fsync(fd) < 0 ? -errno : 0;
-}
-
-static int add_one(const struct revert_dirs *at, const struct buf *roots, const struct fence_revert *revert,
-                   struct revert_list *list, struct err *err)
+static int revert_list_add_request(const struct revert_dirs *at, const struct buf *roots, const struct fence_revert *revert,
+                                   struct revert_list *list, struct err *err)
 {
     int r = 0;
 
     if (strcmp(revert->path, "/") == 0 && revert->replace_fd < 0) {
-        r = add_below(at, roots, "", list);
+        r = revert_list_add_below(at, roots, "", list);
         return r < 0 ? err_errno(err, r, "reading the delta") : 0;
     }
-    if (revert->path[0] != '/' || !is_clean(revert->path + 1))
+    if (revert->path[0] != '/' || !is_revertible_path(revert->path + 1))
         return err_reject(err, -EINVAL, revert->path, "is no path within the workspace");
     if (revert->replace_fd >= 0)
         r = stage_replacement(at, revert->path + 1, revert->replace_fd, list->count);
@@ -150,7 +143,7 @@ static int add_one(const struct revert_dirs *at, const struct buf *roots, const 
         revert_list_add(list, revert->path + 1, true);
         return 0;
     }
-    r = add_whole(at, roots, revert->path + 1, list);
+    r = revert_list_add_path(at, roots, revert->path + 1, list);
     return r < 0 ? err_errno(err, r, "reading the delta") : 0;
 }
 
@@ -164,9 +157,13 @@ int revert_list_make(const struct revert_dirs *at, const struct fence_revert *re
     if (file_read(at->meta_fd, "roots", 1 << 20, &roots) < 0)
         buf_clear(&roots);
     for (size_t i = 0; r == 0 && i < count; i++)
-        r = add_one(at, &roots, &reverts[i], &list, err);
-    if (r == 0 && (r = sync_staged(at)) < 0)
-        err_errno(err, r, "taking replacements");
+        r = revert_list_add_request(at, &roots, &reverts[i], &list, err);
+    /* The intent relies on the names of the replacements. */
+    autofd int staged = r == 0 ? path_open_beneath(at->meta_fd, REPLACE_DIR, O_RDONLY | O_DIRECTORY, 0) : -ENOENT;
+    if (staged >= 0 && fsync(staged) < 0)
+        r = err_errno(err, -errno, "taking replacements");
+    else if (staged < 0 && staged != -ENOENT)
+        r = err_errno(err, staged, "taking replacements");
     if (r < 0) {
         file_remove_tree(at->meta_fd, REPLACE_DIR);
         revert_list_done(&list);
@@ -218,7 +215,7 @@ static int revert_intent_parse(const struct buf *text, struct revert_list *ret)
         return -EBADMSG;
     for (; at < text->len; at += strlen(text->data + at) + 1) {
         const char *line = text->data + at;
-        if ((*line != 'd' && *line != 'r') || !is_clean(line + 1))
+        if ((*line != 'd' && *line != 'r') || !is_revertible_path(line + 1))
             return -EBADMSG;
         revert_list_add(ret, line + 1, *line == 'r');
     }

@@ -39,7 +39,7 @@ void revert_items_done(struct fence *f, struct revert_items *items)
 }
 
 /* [locked] DEPTH_MAX bounds the recursion. */
-static void add_below(struct revert_items *items, struct inode *dir, const struct entry *e, const char *parent)
+static void revert_items_add_below(struct revert_items *items, struct inode *dir, const struct entry *e, const char *parent)
 {
     struct revert_item *item;
     struct inode *sub = e->inode && e->inode->dir ? e->inode : NULL;
@@ -56,7 +56,7 @@ static void add_below(struct revert_items *items, struct inode *dir, const struc
         inode_ref(e->inode);
     for (const struct entry *in = is_dir && sub ? entry_next(sub, NULL) : NULL; in; in = entry_next(sub, in)) {
         if (in->flags)
-            add_below(items, sub, in, path);
+            revert_items_add_below(items, sub, in, path);
     }
 }
 
@@ -84,7 +84,7 @@ static bool is_same_type(const struct inode *inode, const struct stat *base)
 }
 
 /* An open file goes on with its content, unless the base's takes its place. */
-static void keep_content(struct fence *f, struct revert_item *item)
+static void revert_item_keep_content(struct fence *f, struct revert_item *item)
 {
     struct stat st, base;
     struct handle *h;
@@ -117,11 +117,11 @@ void revert_tree_collect(struct fence *f, const char *path, struct revert_items 
     const struct entry *e = dir && strlen(name) <= NAME_MAX ? entry_find(dir, name, strlen(name)) : NULL;
     if (e && e->flags) {
         autofree char *parent = xdupn(path, len - strlen(name) - (name > path));
-        add_below(items, dir, e, parent);
+        revert_items_add_below(items, dir, e, parent);
     }
     tree_unlock(f);
     for (size_t i = first; i < items->count; i++)
-        keep_content(f, &items->items[i]);
+        revert_item_keep_content(f, &items->items[i]);
 }
 
 /* ---- forgetting ---- */
@@ -182,7 +182,7 @@ static void file_becomes_base(struct fence *f, const struct revert_item *item, c
     inval_batch_add_pages(f, batch, inode);
 }
 
-static void lose_name(struct fence *f, const struct revert_item *item, struct inval_batch *batch)
+static void revert_item_lose_name(struct fence *f, const struct revert_item *item, struct inval_batch *batch)
 {
     bool is_dir = item->inode && inode_is_dir(item->inode);
 
@@ -203,7 +203,7 @@ static void lose_name(struct fence *f, const struct revert_item *item, struct in
     inval_batch_add_name(f, batch, item->dir, item->name, false);
 }
 
-static void forget_item(struct fence *f, const struct revert_item *item, struct inval_batch *batch)
+static void revert_item_forget(struct fence *f, const struct revert_item *item, struct inval_batch *batch)
 {
     struct stat base;
     bool in_base = layer_stat_base(f, item->path, &base), was_there = item->flags & ENTRY_UP;
@@ -213,7 +213,7 @@ static void forget_item(struct fence *f, const struct revert_item *item, struct 
     if (stays)
         file_becomes_base(f, item, &base, batch);
     else
-        lose_name(f, item, batch);
+        revert_item_lose_name(f, item, batch);
     quota_release(&f->quota, splits || (item->lives_on && !stays) ? 0 : item->bytes, item->flags ? 1 : 0);
     if (item->lives_on && !splits && !stays)
         quota_add_dead(&f->quota, (int64_t) item->bytes);
@@ -233,7 +233,7 @@ void revert_tree_forget(struct fence *f, const struct revert_items *items, struc
         done[i] = items->items[i].is_dir && dir_becomes_base(f, &items->items[i], batch);
     for (size_t i = items->count; i-- > 0;) {
         if (!done[i])
-            forget_item(f, &items->items[i], batch);
+            revert_item_forget(f, &items->items[i], batch);
     }
     if (items->count > 0)
         passages_forget(f);
@@ -267,8 +267,8 @@ static void load_markers(struct fence *f, struct inode *dir, int fd)
 }
 
 /* The delta has a directory under the name that was deleted or hidden before; or an existing one shows the base now. */
-static struct inode *update_opened(struct fence *f, struct inode *dir, const char *path, const char *name,
-                                   struct inval_batch *batch)
+static struct inode *revert_update_opened(struct fence *f, struct inode *dir, const char *path, const char *name,
+                                          struct inval_batch *batch)
 {
     autofd int fd = path_open_beneath(f->data_fd, path, O_RDONLY | O_DIRECTORY, 0);
     autoptr(match_state) at = inode_dup_match_state(f, dir);
@@ -347,7 +347,7 @@ void revert_tree_update_removed(struct fence *f, const char *path, size_t remove
         item.flags = e ? e->flags : 0;
         tree_unlock(f);
         if (len >= removed_from && item.flags && !dir_becomes_base(f, &item, batch))
-            forget_item(f, &item, batch);
+            revert_item_forget(f, &item, batch);
         inode_unref(f, dir);
         dir = next;
     }
@@ -366,7 +366,8 @@ void revert_tree_update_opened(struct fence *f, const char *path, const struct r
 
         if (is_opened && is_gone)
             update_opened_and_removed(f, dir, here + from, batch);
-        next = is_opened && !is_gone ? update_opened(f, dir, here, here + from, batch) : dup_child_dir(f, dir, here + from);
+        next =
+            is_opened && !is_gone ? revert_update_opened(f, dir, here, here + from, batch) : dup_child_dir(f, dir, here + from);
         inode_unref(f, dir);
         dir = next;
     }

@@ -47,22 +47,13 @@ static void note_swapped_inode(struct rules_swap *swap, struct inode *inode, uin
         inode_list_add(&swap->changed, inode);
 }
 
-static void on_entry(struct fence *f, struct entry *e, void *cookie)
+static void swap_entry(struct fence *f, struct entry *e, void *cookie)
 {
     uint8_t before = e->inode ? atomic_load(&e->inode->level) : 0;
 
     entry_update_match(f, e);
     if (e->inode)
         note_swapped_inode(cookie, e->inode, before);
-}
-
-static void update_dead_levels(struct fence *f, struct inode *inode, struct rules_swap *swap)
-{
-    autofree char *path = xprintf("/%s", inode->last_path);
-    uint8_t before = atomic_load(&inode->level);
-
-    atomic_store(&inode->level, (uint8_t) ruleset_level_of(f->rules, path));
-    note_swapped_inode(swap, inode, before);
 }
 
 static struct ruleset *swap_in_memory(struct fence *f, struct ruleset *rules, struct rules_swap *swap)
@@ -75,9 +66,15 @@ static struct ruleset *swap_in_memory(struct fence *f, struct ruleset *rules, st
     tree_lock(f);
     refresh_listing(f->root->dir, swap->now_ns);
     inode_list_add(&swap->changed, f->root);
-    tree_each_below(f, f->root, on_entry, swap);
-    for (size_t i = 0; i < f->dead_count; i++)
-        update_dead_levels(f, f->dead[i], swap);
+    tree_each_below(f, f->root, swap_entry, swap);
+    for (size_t i = 0; i < f->dead_count; i++) {
+        struct inode *inode = f->dead[i];
+        autofree char *path = xprintf("/%s", inode->last_path);
+        uint8_t before = atomic_load(&inode->level);
+
+        atomic_store(&inode->level, (uint8_t) ruleset_level_of(f->rules, path));
+        note_swapped_inode(swap, inode, before);
+    }
     tree_unlock(f);
     /* A file with several names is opened again, which checks whether one of them is hidden now. */
     for (size_t i = 0; i < swap->changed.count; i++) {

@@ -24,8 +24,8 @@
 
 /* ---- reading ---- */
 
-/* Polling that seldom meets a request only takes CPU time from the clients. While it does not pay, count_sleep() finds out
- * whether it would have. */
+/* Polling that seldom meets a request only takes CPU time from the clients. While it does not pay, worker_count_sleep() finds
+ * out whether it would have. */
 static bool spin_pays(struct worker *w)
 {
     if (w->spins >= 64) {
@@ -35,14 +35,14 @@ static bool spin_pays(struct worker *w)
     return (w->hits * 3 >= w->spins || w->spins < 8) && !cpu_follow_is_overloaded(&w->s->cpu_follow, clock_now_ns());
 }
 
-static void count_sleep(struct worker *w)
+static void worker_count_sleep(struct worker *w)
 {
     w->spins++;
     w->hits += clock_now_ns() - w->replied_ns < SPIN_NS + WAKE_NS;
 }
 
 /* After a request was read, serve_request() counts forgets_pending down. */
-static ssize_t try_read(struct worker *w)
+static ssize_t worker_try_read(struct worker *w)
 {
     atomic_fetch_add(&w->s->forgets_pending, 1);
     for (;;) {
@@ -73,7 +73,7 @@ static ssize_t spin_for_request(struct worker *w)
         if (now - before > AWAY_NS)
             cpu_follow_remeasure(&w->s->cpu_follow);
         w->yields++;
-        n = try_read(w);
+        n = worker_try_read(w);
     }
     if (n > 0) {
         w->spins++;
@@ -83,7 +83,7 @@ static ssize_t spin_for_request(struct worker *w)
 }
 
 /* A leader that waits for a request need not be watched, but one that is SCHED_IDLE may want to read and not run. */
-static void be_idle(struct worker *w)
+static void session_note_idle(struct worker *w)
 {
     if (session_still_leads(w))
         atomic_store(&w->s->busy_since_ns, 0);
@@ -93,7 +93,7 @@ static void be_idle(struct worker *w)
 static ssize_t next_request(struct worker *w)
 {
     struct session *s = w->s;
-    ssize_t n = try_read(w);
+    ssize_t n = worker_try_read(w);
 
     w->yields = 0;
     w->was_waiting = n > 0;
@@ -104,23 +104,23 @@ static ssize_t next_request(struct worker *w)
     if (n != -EAGAIN)
         return n;
     cpu_follow_end(&s->cpu_follow, &w->affinity);
-    be_idle(w);
+    session_note_idle(w);
     while (n == -EAGAIN && session_still_leads(w)) {
         struct pollfd fds[2] = { { s->fd, POLLIN, 0 }, { s->stop_fd, POLLIN, 0 } };
         poll(fds, 2, -1);
         if (atomic_load(&s->stopping))
             return -ECANCELED;
-        n = try_read(w);
+        n = worker_try_read(w);
     }
     w->yields = 0;
-    count_sleep(w);
+    worker_count_sleep(w);
     return n;
 }
 
 /* ---- serving ---- */
 
 /* After a quiet time no worker watches the leader. */
-static void call_watcher(struct session *s)
+static void session_call_watcher(struct session *s)
 {
     autolock(&s->lock);
     if (s->waiting > 0)
@@ -130,7 +130,7 @@ static void call_watcher(struct session *s)
 }
 
 /* Returns true for requests that may take longer than waking another worker. */
-static bool takes_long(struct session *s, const struct fuse_in_header *head)
+static bool request_takes_long(struct session *s, const struct fuse_in_header *head)
 {
     const struct inode *inode;
 
@@ -163,7 +163,7 @@ static bool is_writeback(const struct fuse_in_header *head, size_t len)
 
 /* A client sends one request at a time; that its next one is already there only shows that it is quick. FORGET, RELEASE and
  * written-back pages have no process (0), and none waits for them. */
-static void count_burst(struct worker *w, const struct fuse_in_header *head)
+static void worker_count_burst(struct worker *w, const struct fuse_in_header *head)
 {
     if (head->pid == 0)
         return;
@@ -192,9 +192,9 @@ static bool serve_request(struct worker *w, size_t len)
         usleep(SLOW_US);
     atomic_fetch_add_explicit(&s->requests, 1, memory_order_relaxed);
     if (now - atomic_exchange(&s->last_ns, now) > SESSION_ACTIVE_NS / 2)
-        call_watcher(s);
-    count_burst(w, head);
-    if (!leads || s->passes_all || takes_long(s, head) ||
+        session_call_watcher(s);
+    worker_count_burst(w, head);
+    if (!leads || s->passes_all || request_takes_long(s, head) ||
         (w->burst > BURST_MIN && atomic_load(&s->serving) + 1 < s->serving_max)) {
         cpu_follow_end(&s->cpu_follow, &w->affinity);
         session_pass_lead(w);
@@ -219,7 +219,7 @@ static bool serve_request(struct worker *w, size_t len)
         return false;
     w->replied_ns = clock_now_ns();
     if (!cpu_follow_is_yielding(&s->cpu_follow, &w->affinity))
-        be_idle(w);
+        session_note_idle(w);
     return true;
 }
 

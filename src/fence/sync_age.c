@@ -38,7 +38,7 @@ void sync_age_free(struct sync_ages *sync_ages)
     free(sync_ages);
 }
 
-static int by_path(const void *a, const void *b)
+static int cmp_sync_age(const void *a, const void *b)
 {
     const struct sync_age *left = a, *right = b;
 
@@ -55,14 +55,14 @@ static void sync_ages_add(struct sync_ages *sync_ages, const struct sync_age *fi
 static void sync_ages_sort(struct sync_ages *sync_ages)
 {
     if (sync_ages->count > 1)
-        qsort(sync_ages->files, sync_ages->count, sizeof(sync_ages->files[0]), by_path);
+        qsort(sync_ages->files, sync_ages->count, sizeof(sync_ages->files[0]), cmp_sync_age);
 }
 
 static const struct sync_age *sync_ages_find(const struct sync_ages *sync_ages, const char *path)
 {
     struct sync_age key = { .path = (char *) path };
 
-    return sync_ages->count ? bsearch(&key, sync_ages->files, sync_ages->count, sizeof(key), by_path) : NULL;
+    return sync_ages->count ? bsearch(&key, sync_ages->files, sync_ages->count, sizeof(key), cmp_sync_age) : NULL;
 }
 
 /* ---- on disk: four numbers and a path for each, NUL-terminated ---- */

@@ -96,7 +96,7 @@ static int sync_out_apply(struct fence *f, struct sync_out_list *list, sync_out_
     return r;
 }
 
-static void count_outcomes(const struct sync_out_list *list, struct sync_out_result *ret)
+static void sync_out_count_outcomes(const struct sync_out_list *list, struct sync_out_result *ret)
 {
     size_t outcomes[] = { 0, 0, 0 };
 
@@ -108,7 +108,7 @@ static void count_outcomes(const struct sync_out_list *list, struct sync_out_res
 }
 
 /* Returns true if the delta holds nothing any more. */
-static bool is_empty(struct fence *f)
+static bool delta_is_empty(struct fence *f)
 {
     autolock(&f->names);
     for (const struct entry *e = entry_next(f->root, NULL); e; e = entry_next(f->root, e)) {
@@ -147,9 +147,9 @@ int fence_sync_out(struct fence *f, sync_out_fn apply, void *cookie, struct sync
     if (r == 0)
         r = sync_out_apply(f, &list, apply, cookie, &batch, err);
     if (r == 0) {
-        count_outcomes(&list, ret);
+        sync_out_count_outcomes(&list, ret);
         f->synced_changes = changes;
-        if (is_empty(f))
+        if (delta_is_empty(f))
             change_log_clear(f->change_log);
     }
     pthread_rwlock_unlock(&f->gate);

@@ -60,7 +60,7 @@ struct deleted_tree {
     bool has_newer;  /* something stays that is newer */
 };
 
-static void add_change(struct sync_scan *g, const struct sync_out_change *change, size_t path_len)
+static void sync_scan_append(struct sync_scan *g, const struct sync_out_change *change, size_t path_len)
 {
     struct sync_out_list *list = g->list;
 
@@ -80,10 +80,10 @@ static void sync_scan_change(struct sync_scan *g, const struct sync_out_change *
         struct sync_out_change dir = { .kind = SYNC_OUT_DIR, .from_fd = -1, .changed_ns = change->changed_ns };
         dir.mode = g->promised[i].mode;
         dir.was.kind = SYNC_OUT_BASE_ABSENT;
-        add_change(g, &dir, g->promised[i].path_len);
+        sync_scan_append(g, &dir, g->promised[i].path_len);
     }
     g->promised_count = 0;
-    add_change(g, change, g->path.len);
+    sync_scan_append(g, change, g->path.len);
 }
 
 static struct sync_out_item *sync_scan_item(struct sync_scan *g, enum sync_out_item_kind kind, struct inode *dir,
@@ -155,7 +155,7 @@ static struct sync_out_base sync_scan_base_at(struct sync_scan *g, const struct 
  */
 static int deleted_tree_add(struct deleted_tree *w, int dirfd, const char *name, struct match_state *match, unsigned depth);
 
-static int add_child(struct deleted_tree *w, int fd, const char *name, struct match_state *match, unsigned depth)
+static int deleted_tree_add_child(struct deleted_tree *w, int fd, const char *name, struct match_state *match, unsigned depth)
 {
     struct fence *f = w->g->f;
     autoptr(match_state) child = ruleset_step(f->rules, match, name, strlen(name));
@@ -177,7 +177,8 @@ static int add_child(struct deleted_tree *w, int fd, const char *name, struct ma
     return r;
 }
 
-static int add_children(struct deleted_tree *w, int dirfd, const char *name, struct match_state *match, unsigned depth)
+static int deleted_tree_add_children(struct deleted_tree *w, int dirfd, const char *name, struct match_state *match,
+                                     unsigned depth)
 {
     int fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), r = 0;
     autodirectory dir = directory_take(fd < 0 ? -errno : fd);
@@ -185,7 +186,7 @@ static int add_children(struct deleted_tree *w, int dirfd, const char *name, str
     if (!dir)
         return -errno;
     for (const struct dirent *d; r == 0 && (d = directory_next(dir));)
-        r = add_child(w, fd, d->d_name, match, depth);
+        r = deleted_tree_add_child(w, fd, d->d_name, match, depth);
     return r;
 }
 
@@ -203,7 +204,7 @@ static int deleted_tree_add(struct deleted_tree *w, int dirfd, const char *name,
         return errno == ENOENT ? 0 : -errno;
     if (S_ISDIR(st.st_mode)) {
         struct deleted_tree inner = { .g = w->g, .removed_ns = w->removed_ns };
-        r = add_children(&inner, dirfd, name, match, depth);
+        r = deleted_tree_add_children(&inner, dirfd, name, match, depth);
         w->has_hidden |= inner.has_hidden;
         w->has_newer |= inner.has_newer;
         if (r < 0 || inner.has_hidden || inner.has_newer || !is_visible)
@@ -249,13 +250,13 @@ static int deleted_tree_add_marked(struct sync_scan *g, struct inode *dir, const
 }
 
 /* A directory that was deleted together with its parent, and stays in the base for what is hidden in it. */
-static int add_or_hide(struct sync_scan *g, struct inode *dir, const struct base_dir *in, int fd, const char *name,
-                       struct match_state *match)
+static int deleted_tree_add_or_hide(struct sync_scan *g, struct inode *dir, const struct base_dir *in, int fd, const char *name,
+                                    struct match_state *match)
 {
     struct deleted_tree w = { .g = g, .removed_ns = in->cover_ns };
     autoptr(match_state) child = ruleset_step(g->f->rules, match, name, strlen(name));
     bool is_visible = required_level_check(POLICY_OP_LOOKUP, match_state_level(child), false) == 0;
-    int r = add_child(&w, fd, name, match, 0);
+    int r = deleted_tree_add_child(&w, fd, name, match, 0);
 
     if (r == 0 && is_visible && w.has_hidden && !w.has_newer) {
         struct scan_entry it = { .name = (char *) (uintptr_t) name };
@@ -281,7 +282,7 @@ static int deleted_tree_add_uncovered(struct sync_scan *g, struct inode *inode, 
         bool is_up = e && (e->flags & ENTRY_UP);
         tree_unlock(g->f);
         if (!is_up)
-            r = add_or_hide(g, inode, in, dirfd(dir), d->d_name, it->match);
+            r = deleted_tree_add_or_hide(g, inode, in, dirfd(dir), d->d_name, it->match);
     }
     return r;
 }
@@ -307,7 +308,7 @@ void sync_out_list_done(struct fence *f, struct sync_out_list *list)
     *list = (struct sync_out_list){ 0 };
 }
 
-static int list_file(struct sync_scan *g, struct inode *dir, const struct base_dir *below, const struct scan_entry *it)
+static int list_changed_file(struct sync_scan *g, struct inode *dir, const struct base_dir *below, const struct scan_entry *it)
 {
     struct sync_out_change change = { .kind = SYNC_OUT_FILE, .from_fd = g->f->data_fd };
     struct sync_out_item *item;
@@ -350,7 +351,7 @@ static int list_file(struct sync_scan *g, struct inode *dir, const struct base_d
     return 0;
 }
 
-static int list_children(struct sync_scan *g, struct inode *dir, const struct base_dir *below);
+static int list_changed_children(struct sync_scan *g, struct inode *dir, const struct base_dir *below);
 
 /* A directory without the opaque mark was made where the base had nothing: what has come there since is by others, and not
  * covered. */
@@ -370,8 +371,8 @@ static void list_dir_change(struct sync_scan *g, enum sync_out_kind kind, const 
     sync_scan_change(g, &change);
 }
 
-static int enter_dir(struct sync_scan *g, const struct base_dir *below, const struct scan_entry *it, struct inode *inode,
-                     struct base_dir *in)
+static int list_dir_itself(struct sync_scan *g, const struct base_dir *below, const struct scan_entry *it, struct inode *inode,
+                           struct base_dir *in)
 {
     struct stat st, base;
     bool in_base = base_dir_stat(below, it->name, &base);
@@ -406,7 +407,7 @@ static int enter_dir(struct sync_scan *g, const struct base_dir *below, const st
     return in->fd < 0 ? -errno : 0;
 }
 
-static int list_dir(struct sync_scan *g, struct inode *dir, const struct base_dir *below, const struct scan_entry *it)
+static int list_changed_dir(struct sync_scan *g, struct inode *dir, const struct base_dir *below, const struct scan_entry *it)
 {
     struct base_dir in = { .fd = -1 };
     int64_t moved_ns = g->moved_ns;
@@ -419,12 +420,12 @@ static int list_dir(struct sync_scan *g, struct inode *dir, const struct base_di
     item = sync_scan_item(g, SYNC_OUT_ITEM_DIR, dir, it);
     item->is_opaque = !inode_has(it->inode, INODE_BASE);
     index = g->list->item_count - 1;
-    r = enter_dir(g, below, it, it->inode, &in);
+    r = list_dir_itself(g, below, it, it->inode, &in);
     g->list->items[index].count = g->list->count - g->list->items[index].first;
     if (r == 0 && in.fd >= 0 && in.cover_ns)
         r = deleted_tree_add_uncovered(g, it->inode, &in, it);
     if (r == 0)
-        r = list_children(g, it->inode, &in);
+        r = list_changed_children(g, it->inode, &in);
     /* Nothing was in it, so it is no change. */
     if (g->promised_count > promised) {
         g->promised_count = promised;
@@ -469,23 +470,23 @@ static void scan_entries_done(struct fence *f, struct scan_entries *list)
     free(list->items);
 }
 
-static int list_entry(struct sync_scan *g, struct inode *dir, const struct base_dir *below, struct scan_entry *it)
+static int list_changed_entry(struct sync_scan *g, struct inode *dir, const struct base_dir *below, struct scan_entry *it)
 {
     int r;
 
     if (it->flags & ENTRY_WHITEOUT)
         return deleted_tree_add_marked(g, dir, below, it);
     if (it->type != DT_DIR && !(it->inode && inode_is_dir(it->inode)))
-        return list_file(g, dir, below, it);
+        return list_changed_file(g, dir, below, it);
     if (!it->inode) {
         r = resolve_name(g->f, dir, it->name, it->match, false, &it->inode, NULL);
         if (r < 0)
             return r;
     }
-    return list_dir(g, dir, below, it);
+    return list_changed_dir(g, dir, below, it);
 }
 
-static int list_children(struct sync_scan *g, struct inode *dir, const struct base_dir *below)
+static int list_changed_children(struct sync_scan *g, struct inode *dir, const struct base_dir *below)
 {
     struct scan_entries entries = { 0 };
     int r = 0;
@@ -493,7 +494,7 @@ static int list_children(struct sync_scan *g, struct inode *dir, const struct ba
     read_entries(g->f, dir, &entries);
     for (size_t i = 0; r == 0 && i < entries.count; i++) {
         size_t len = sync_scan_push(g, entries.items[i].name);
-        r = list_entry(g, dir, below, &entries.items[i]);
+        r = list_changed_entry(g, dir, below, &entries.items[i]);
         sync_scan_pop(g, len);
     }
     scan_entries_done(g->f, &entries);
@@ -554,7 +555,7 @@ int sync_out_list_fill(struct fence *f, struct sync_out_list *list)
         buf_clear(&g.roots);
     buf_room(&g.path, 1);
     g.path.data[0] = 0;
-    r = list_children(&g, f->root, &below);
+    r = list_changed_children(&g, f->root, &below);
     if (r == 0) {
         block_linked(list);
         leave_out_blocked(list);

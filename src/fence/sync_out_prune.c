@@ -115,7 +115,8 @@ int sync_out_recover(struct fence *f)
 
 /* ---- names that lead to something else now ---- */
 
-static void add_inval(struct fence *f, struct inval_batch *batch, struct inode *dir, const char *name, struct inode *inode)
+static void prune_add_inval(struct fence *f, struct inval_batch *batch, struct inode *dir, const char *name,
+                            struct inode *inode)
 {
     inval_batch_add_name(f, batch, dir, name, inode && inode_is_dir(inode));
     if (inode)
@@ -127,7 +128,7 @@ static void add_inval(struct fence *f, struct inval_batch *batch, struct inode *
 }
 
 /* Follows the path as far as it is loaded: the kernel knows nothing beyond that. */
-static void add_path_inval(struct fence *f, struct inval_batch *batch, const char *path)
+static void prune_add_path_inval(struct fence *f, struct inval_batch *batch, const char *path)
 {
     struct inode *dir = f->root, *inode = NULL;
     char name[NAME_MAX + 1];
@@ -150,14 +151,14 @@ static void add_path_inval(struct fence *f, struct inval_batch *batch, const cha
         inode_ref(inode);
     dir->dir->mtime_ns = dir->dir->ctime_ns = clock_wall_ns();
     tree_unlock(f);
-    add_inval(f, batch, dir, name, inode);
+    prune_add_inval(f, batch, dir, name, inode);
     inode_unref(f, dir);
     inode_unref(f, inode);
 }
 
 /* ---- removing items ---- */
 
-static bool any_is(const struct sync_out_list *list, const struct sync_out_item *item, enum sync_out_outcome outcome)
+static bool item_has_outcome(const struct sync_out_list *list, const struct sync_out_item *item, enum sync_out_outcome outcome)
 {
     for (size_t i = 0; i < item->count; i++) {
         if (list->changes[item->first + i].outcome == outcome)
@@ -168,7 +169,7 @@ static bool any_is(const struct sync_out_list *list, const struct sync_out_item 
 
 /* [locked] The content is the base's from now on. Descriptors of the delta's file, which may be the base's by now, must be
  * closed: the next write would go there. */
-static void become_base(struct inode *inode, const struct stat *base)
+static void inode_become_base(struct inode *inode, const struct stat *base)
 {
     inode_set(inode, INODE_BASE);
     inode_clear(inode, INODE_UP | INODE_FRESH | INODE_LINKED);
@@ -197,14 +198,14 @@ static bool keep_without_name(struct fence *f, struct inode *inode, const char *
     return true;
 }
 
-static void forget_entry(struct fence *f, const struct sync_out_item *item, struct inode *stays, const struct stat *base)
+static void prune_forget_entry(struct fence *f, const struct sync_out_item *item, struct inode *stays, const struct stat *base)
 {
     tree_lock(f);
     struct entry *e = entry_find(item->dir, item->name, strlen(item->name));
     if (e) {
         e->flags = 0;
         if (stays)
-            become_base(stays, base);
+            inode_become_base(stays, base);
         else
             entry_unbind(f, e);
         entry_free_unused(f, e);
@@ -231,11 +232,11 @@ static void prune_file(struct fence *f, const struct sync_out_list *list, const 
         quota_add_dead(&f->quota, (int64_t) item->bytes);
     if (splits || !in_base)
         ino_map_set(f, item->dir, item->name, 0);
-    forget_entry(f, item, fits && !splits ? inode : NULL, &base);
+    prune_forget_entry(f, item, fits && !splits ? inode : NULL, &base);
     if (splits || looks_other || (inode && !fits))
-        add_inval(f, batch, item->dir, item->name, inode);
-    if (any_is(list, item, SYNC_OUT_LOST))
-        add_path_inval(f, batch, item->path);
+        prune_add_inval(f, batch, item->dir, item->name, inode);
+    if (item_has_outcome(list, item, SYNC_OUT_LOST))
+        prune_add_path_inval(f, batch, item->path);
 }
 
 /* What the base still has there was changed too late to be deleted, or won. */
@@ -248,10 +249,10 @@ static void prune_marker(struct fence *f, const struct sync_out_item *item, stru
     if (path_open_parent_beneath(f->data_fd, item->path, &dir, &name) < 0 || whiteout_remove(dir, name) < 0)
         return;
     quota_release(&f->quota, 0, 1);
-    forget_entry(f, item, NULL, NULL);
+    prune_forget_entry(f, item, NULL, NULL);
     base_origin_forget(f, item->path);
     if (layer_stat_base(f, item->path, &base))
-        add_path_inval(f, batch, item->path);
+        prune_add_path_inval(f, batch, item->path);
 }
 
 /* Somebody else's newer file is there instead. */
@@ -276,7 +277,7 @@ static void prune_dir(struct fence *f, const struct sync_out_list *list, const s
     if (fd < 0 || fstat(fd, &st) < 0)
         return;
     bool in_base = layer_stat_base(f, item->path, &base);
-    if (in_base && !S_ISDIR(base.st_mode) && any_is(list, item, SYNC_OUT_LOST)) {
+    if (in_base && !S_ISDIR(base.st_mode) && item_has_outcome(list, item, SYNC_OUT_LOST)) {
         prune_lost_dir(f, item);
         return;
     }
@@ -307,7 +308,7 @@ static void prune_dir(struct fence *f, const struct sync_out_list *list, const s
 }
 
 /* The base has a directory there now, in which everything visible to the sandbox is its own. */
-static void open_to_base(struct fence *f, const struct sync_out_item *item)
+static void prune_open_dir(struct fence *f, const struct sync_out_item *item)
 {
     struct stat base;
     autofd int fd = -1;
@@ -347,12 +348,12 @@ void sync_out_prune(struct fence *f, struct sync_out_list *list, struct inval_ba
     }
     for (size_t i = 0; i < list->item_count; i++) {
         if (list->items[i].kind == SYNC_OUT_ITEM_DIR)
-            open_to_base(f, &list->items[i]);
+            prune_open_dir(f, &list->items[i]);
     }
     fault("handover-opened");
     for (size_t i = 0; i < list->item_count; i++) {
         const struct sync_out_item *item = &list->items[i];
-        if (item->is_blocked || any_is(list, item, SYNC_OUT_LEFT))
+        if (item->is_blocked || item_has_outcome(list, item, SYNC_OUT_LEFT))
             continue;
         if (item->kind == SYNC_OUT_ITEM_FILE)
             prune_file(f, list, item, batch);
@@ -370,7 +371,7 @@ void sync_out_prune(struct fence *f, struct sync_out_list *list, struct inval_ba
             base_origin_forget(f, change->path);
         /* No file: something becomes visible again. */
         if (change->outcome == SYNC_OUT_LOST && change->from_fd < 0)
-            add_path_inval(f, batch, change->path);
+            prune_add_path_inval(f, batch, change->path);
     }
     attr_restore_dir_times(f, f->root, f->data_fd);
     if (batch->name_count > 0)

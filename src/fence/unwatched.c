@@ -13,7 +13,6 @@
 #include "fence/merge.h"
 #include "fence/passage.h"
 #include "fence/revalidate.h"
-#include "fence/unwatched_poll.h"
 
 /*
  * What the kernel may cache of an unwatched directory, and how it learns of a change:
@@ -36,7 +35,7 @@
 #define TIMEOUT_S 86400.0
 #define CHECKS_IN_A_ROUND 4
 
-static int64_t now_ms(void)
+static int64_t unwatched_now_ms(void)
 {
     return clock_now_ns() / 1000000;
 }
@@ -85,7 +84,7 @@ double unwatched_attr_timeout_s(struct fence *f, const struct inode *inode)
 /* For other content reading needs a new descriptor, because a remote file system may serve an old one from its own cache. Of a
  * file that the poller visits the kernel may have pages. If it is unknown whether they are old, the poller drops them: the
  * kernel does not cache an answer that waited for that, so there may be only one such answer per change. */
-static void note_content(struct fence *f, struct inode *inode, const struct stat *st, unsigned differs)
+static void unwatched_note_content(struct fence *f, struct inode *inode, const struct stat *st, unsigned differs)
 {
     if (differs & BASE_STAMP_OTHER_CONTENT)
         handle_reopen(f, inode, LAYER_BASE);
@@ -98,17 +97,17 @@ static void note_content(struct fence *f, struct inode *inode, const struct stat
     tree_unlock(f);
 }
 
-static bool is_another(unsigned differs)
+static bool stamp_is_of_another(unsigned differs)
 {
     return (differs & BASE_STAMP_OTHER_FILE) && (differs & BASE_STAMP_OTHER_CONTENT);
 }
 
 /* Some file systems give a file a new number after a while without use: one that is equal in all else counts as the same. */
-static bool is_still(struct fence *f, struct inode *inode, const struct stat *st)
+static bool inode_is_unchanged(struct fence *f, struct inode *inode, const struct stat *st)
 {
     unsigned differs = base_stamp_differs(atomic_load(&inode->base_stamp), st);
 
-    if ((st->st_mode & S_IFMT) != (atomic_load(&inode->mode) & S_IFMT) || is_another(differs))
+    if ((st->st_mode & S_IFMT) != (atomic_load(&inode->mode) & S_IFMT) || stamp_is_of_another(differs))
         return false;
     if (differs & BASE_STAMP_OTHER_FILE)
         handle_reopen(f, inode, LAYER_BASE);
@@ -116,29 +115,29 @@ static bool is_still(struct fence *f, struct inode *inode, const struct stat *st
         atomic_store(&inode->mode, (uint16_t) (st->st_mode & (S_IFMT | 01777)));
         atomic_store(&inode->base_stamp, base_stamp_of(st));
     } else if (differs) {
-        note_content(f, inode, st, differs);
+        unwatched_note_content(f, inode, st, differs);
     }
     return true;
 }
 
-static void check_dir(struct fence *f, struct inode *dir);
+static void unwatched_check_dir(struct fence *f, struct inode *dir);
 
 /* The base's part of a directory that both layers have may have been removed or replaced. */
-static void check_merged(struct fence *f, struct inode *dir, const char *name, struct inode *child)
+static void unwatched_check_merged(struct fence *f, struct inode *dir, const char *name, struct inode *child)
 {
     struct stat st;
     bool has = layer_base_has(f, dir, name, &st) == 1 && S_ISDIR(st.st_mode);
     unsigned differs =
         has ? base_stamp_differs(atomic_load(&child->base_stamp), &st) : BASE_STAMP_OTHER_FILE | BASE_STAMP_OTHER_CONTENT;
 
-    if (has != inode_has(child, INODE_BASE) || is_another(differs))
+    if (has != inode_has(child, INODE_BASE) || stamp_is_of_another(differs))
         revalidate_merged(f, dir, child, name);
     else if (has)
         atomic_store(&child->base_stamp, base_stamp_of(&st));
 }
 
 /* The directory itself has been checked. */
-static bool compare_name(struct fence *f, struct inode *dir, const char *name, struct inode *inode)
+static bool unwatched_compare_name(struct fence *f, struct inode *dir, const char *name, struct inode *inode)
 {
     struct stat st;
     int r;
@@ -149,13 +148,13 @@ static bool compare_name(struct fence *f, struct inode *dir, const char *name, s
         return true;
     if (inode_has(inode, INODE_UP)) {
         if (inode_is_dir(inode))
-            check_merged(f, dir, name, inode);
+            unwatched_check_merged(f, dir, name, inode);
         return true;
     }
     r = layer_stat(f, dir, LAYER_BASE, name, &st);
     if (r < 0 && r != -ENOENT && r != -ENOTDIR)
         return true;
-    if (r == 0 && is_still(f, inode, &st))
+    if (r == 0 && inode_is_unchanged(f, inode, &st))
         return true;
     enum visibility visibility = revalidate_visibility(f, dir, name);
     revalidate_detach(f, dir, name, inode);
@@ -170,8 +169,8 @@ bool unwatched_check_name(struct fence *f, struct inode *dir, const char *name, 
 {
     if (!unwatched_any(f))
         return true;
-    check_dir(f, dir);
-    return compare_name(f, dir, name, inode);
+    unwatched_check_dir(f, dir);
+    return unwatched_compare_name(f, dir, name, inode);
 }
 
 struct names_digest {
@@ -204,7 +203,7 @@ static int stat_base_dir(struct fence *f, struct inode *dir, struct stat *ret_st
 }
 
 /* Names that the delta covers count too: otherwise covering one would look like a change of the base. */
-static void compare_names(struct fence *f, struct inode *dir)
+static void unwatched_compare_names(struct fence *f, struct inode *dir)
 {
     autoptr(match_state) at = inode_dup_match_state(f, dir);
     struct names_digest digest = { .f = f, .at = at };
@@ -230,32 +229,26 @@ static void compare_names(struct fence *f, struct inode *dir)
         revalidate_touch(f, dir);
 }
 
-static void forget_absent_passages(struct fence *f)
-{
-    int64_t now = now_ms(), last = atomic_load(&f->unwatched_ms);
-
-    if (now - last >= f->unwatched_round_ms / CHECKS_IN_A_ROUND && atomic_compare_exchange_strong(&f->unwatched_ms, &last, now))
-        passages_forget_absent(f);
-}
-
 /* DEPTH_MAX bounds the recursion. */
-static void check_dir(struct fence *f, struct inode *dir)
+static void unwatched_check_dir(struct fence *f, struct inode *dir)
 {
-    int64_t now = now_ms(), last = atomic_load(&dir->dir->checked_ms);
+    int64_t now = unwatched_now_ms(), last = atomic_load(&dir->dir->checked_ms);
     struct inode_location where;
 
     if (now - last < f->unwatched_round_ms / CHECKS_IN_A_ROUND ||
         !atomic_compare_exchange_strong(&dir->dir->checked_ms, &last, now))
         return;
-    forget_absent_passages(f);
+    last = atomic_load(&f->unwatched_ms);
+    if (now - last >= f->unwatched_round_ms / CHECKS_IN_A_ROUND && atomic_compare_exchange_strong(&f->unwatched_ms, &last, now))
+        passages_forget_absent(f);
     if (inode_locate(f, dir, &where) == 0) {
-        check_dir(f, where.parent);
-        compare_name(f, where.parent, where.name, dir);
+        unwatched_check_dir(f, where.parent);
+        unwatched_compare_name(f, where.parent, where.name, dir);
         inode_location_done(f, &where);
     }
     if (inode_has(dir, INODE_DEAD) || !inode_has(dir, INODE_UNWATCHED))
         return;
-    compare_names(f, dir);
+    unwatched_compare_names(f, dir);
     unwatched_poll_add(f->poll, dir);
 }
 
@@ -266,7 +259,7 @@ void unwatched_check(struct fence *f, struct inode *inode)
     if (!unwatched_any(f))
         return;
     if (inode_is_dir(inode)) {
-        check_dir(f, inode);
+        unwatched_check_dir(f, inode);
     } else if (unwatched_is_within(f, inode) && inode_locate(f, inode, &where) == 0) {
         unwatched_check_name(f, where.parent, where.name, inode);
         inode_location_done(f, &where);
@@ -311,9 +304,9 @@ void unwatched_check_all(struct fence *f, struct inode *dir)
     for (size_t at = 0; at < names.len; at += strlen(names.data + at) + 1) {
         const char *name = names.data + at;
         struct inode *child = entry_dup_inode(f, dir, name);
-        if (child && compare_name(f, dir, name, child) && inode_has(child, INODE_STALE))
+        if (child && unwatched_compare_name(f, dir, name, child) && inode_has(child, INODE_STALE))
             invalidate_soon(f, child);
         inode_unref(f, child);
     }
-    compare_names(f, dir);
+    unwatched_compare_names(f, dir);
 }

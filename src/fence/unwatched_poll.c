@@ -1,4 +1,3 @@
-#include "fence/unwatched_poll.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -139,16 +138,6 @@ static void poll_inode(struct unwatched_poll *p, const struct poll_item *item)
     inode_unref(p->f, inode);
 }
 
-/* [lock] Removes handled items from the queue. */
-static void poll_compact_queue(struct unwatched_poll *p)
-{
-    if (p->first < 1024 || p->first < p->count / 2)
-        return;
-    memmove(p->items, p->items + p->first, (p->count - p->first) * sizeof(*p->items));
-    p->count -= p->first;
-    p->first = 0;
-}
-
 /* [lock] Sleeps until an item is due and returns it. False: stopping. */
 static bool wait_for_item(struct unwatched_poll *p, struct poll_item *ret_item)
 {
@@ -161,7 +150,11 @@ static bool wait_for_item(struct unwatched_poll *p, struct poll_item *ret_item)
         *ret_item = p->items[p->first];
         if (ret_item->due_ns <= clock_now_ns()) {
             p->first++;
-            poll_compact_queue(p);
+            if (p->first >= 1024 && p->first >= p->count / 2) {
+                memmove(p->items, p->items + p->first, (p->count - p->first) * sizeof(*p->items));
+                p->count -= p->first;
+                p->first = 0;
+            }
             return true;
         }
         struct timespec until = clock_timespec_of_ns(ret_item->due_ns);

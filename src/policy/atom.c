@@ -22,7 +22,7 @@ void atom_list_done(struct atom_list *list)
 }
 
 /* `.` is dropped as in any path. `..` is refused: it would leave the root, or is a mistake. */
-static int take_component(struct pattern *pattern, const char *bytes, size_t len, bool wildcards, struct err *err)
+static int atom_parse_component(struct pattern *pattern, const char *bytes, size_t len, bool wildcards, struct err *err)
 {
     struct glob glob;
     int r;
@@ -55,7 +55,7 @@ static int parse_components(const char *text, bool wildcards, struct pattern **r
 
     for (const char *at = text; *at;) {
         size_t len = strcspn(at, "/");
-        r = take_component(pattern, at, len, wildcards, err);
+        r = atom_parse_component(pattern, at, len, wildcards, err);
         if (r < 0)
             return r;
         at += len;
@@ -76,11 +76,6 @@ static bool is_bare(const char *text)
 static bool ends_in_slash(const char *text)
 {
     return text[strlen(text) - 1] == '/';
-}
-
-static bool has_wildcards(const char *text)
-{
-    return strpbrk(text, "*?[\\") != NULL;
 }
 
 /* Appends one atom. With `beneath` it covers the subtree as well, but ranks by the pattern as written. */
@@ -113,8 +108,8 @@ static void add_untyped_literal(struct atom_list *list, const struct rule *rule,
     atom_list_add(list, rule, index, beneath, ATOM_GLOB, false);
 }
 
-static void add_form(struct atom_list *list, const struct rule *rule, uint32_t index, const struct pattern *pattern,
-                     bool literal)
+static void atom_list_add_form(struct atom_list *list, const struct rule *rule, uint32_t index, const struct pattern *pattern,
+                               bool literal)
 {
     if (rule->type == RULE_FILE)
         atom_list_add(list, rule, index, pattern, ATOM_FILE, false);
@@ -136,8 +131,8 @@ static bool names_workspace(const char *text, const struct pattern *pattern)
 
 /* A bare name floats if it hides and is anchored if it grants; both show less. /workspace/x is stripped if it grants, and holds
  * in both forms if it hides, for the same reason. */
-static void add_reading(struct atom_list *list, const struct rule *rule, uint32_t index, struct pattern *pattern,
-                        bool strip_workspace)
+static void atom_list_add_reading(struct atom_list *list, const struct rule *rule, uint32_t index, struct pattern *pattern,
+                                  bool strip_workspace)
 {
     bool strip = strip_workspace && names_workspace(rule->pattern, pattern);
     bool literal = pattern_is_literal(pattern); /* before it may float: the `**` added then is no wildcard of the rule */
@@ -146,10 +141,10 @@ static void add_reading(struct atom_list *list, const struct rule *rule, uint32_
         pattern_prepend_any_depth(pattern);
     if (strip) {
         autoptr(pattern) stripped = pattern_dup(pattern, 1);
-        add_form(list, rule, index, stripped, literal);
+        atom_list_add_form(list, rule, index, stripped, literal);
     }
     if (!strip || rule->level == LEVEL_NONE)
-        add_form(list, rule, index, pattern, literal);
+        atom_list_add_form(list, rule, index, pattern, literal);
 }
 
 int atom_list_add_rule(struct atom_list *list, const struct rule *rule, uint32_t index, bool strip_workspace, struct err *err)
@@ -162,13 +157,13 @@ int atom_list_add_rule(struct atom_list *list, const struct rule *rule, uint32_t
     r = parse_components(rule->pattern, !exact, &pattern, err);
     if (r < 0)
         return r;
-    add_reading(list, rule, index, pattern, strip_workspace);
+    atom_list_add_reading(list, rule, index, pattern, strip_workspace);
 
     /* With type file or directory `*` is a plain character. Whoever hides `*.pem` with type file hardly means that, so such a
      * `none` rule holds in both readings. One that is not a valid glob (`/pages/[id`) has only the exact reading. */
-    if (exact && rule->level == LEVEL_NONE && has_wildcards(rule->pattern) &&
+    if (exact && rule->level == LEVEL_NONE && strpbrk(rule->pattern, "*?[\\") &&
         parse_components(rule->pattern, true, &as_glob, NULL) == 0)
-        add_reading(list, rule, index, as_glob, strip_workspace);
+        atom_list_add_reading(list, rule, index, as_glob, strip_workspace);
     return 0;
 }
 

@@ -140,13 +140,6 @@ static void alphabet_add_program(struct alphabet *a, const struct program *p)
     }
 }
 
-static int cmp_units(const void *a, const void *b)
-{
-    uint32_t x = *(const uint32_t *) a, y = *(const uint32_t *) b;
-
-    return (x > y) - (x < y);
-}
-
 static void alphabet_init(struct alphabet *a, const struct program *p, const struct program *q)
 {
     size_t kept = 0;
@@ -157,7 +150,7 @@ static void alphabet_init(struct alphabet *a, const struct program *p, const str
     alphabet_add(a, SEPARATOR + 1);
     alphabet_add_program(a, p);
     alphabet_add_program(a, q);
-    qsort(a->units, a->count, sizeof(*a->units), cmp_units);
+    qsort(a->units, a->count, sizeof(*a->units), unit_cmp);
     for (size_t i = 0; i < a->count; i++) {
         if (kept == 0 || a->units[kept - 1] != a->units[i])
             a->units[kept++] = a->units[i];

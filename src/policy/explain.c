@@ -93,7 +93,7 @@ static char *dup_reason(const struct atom *winner, const struct atom *loser)
 }
 
 /* Keeps one matching atom per rule, that of the highest class. */
-static void keep_strongest(const struct ruleset *rules, struct matching *matching)
+static void matching_keep_strongest(const struct ruleset *rules, struct matching *matching)
 {
     size_t kept = 0;
 
@@ -110,13 +110,13 @@ static void keep_strongest(const struct ruleset *rules, struct matching *matchin
     matching->count = kept;
 }
 
-static void list_others(struct explanation *e, const struct ruleset *rules, uint32_t winner)
+static void explain_others(struct explanation *e, const struct ruleset *rules, uint32_t winner)
 {
     const struct atom *won = &rules->atoms.items[winner];
     struct matching matching;
 
     find_matching(rules, e->path, strlen(e->path), &matching);
-    keep_strongest(rules, &matching);
+    matching_keep_strongest(rules, &matching);
     e->others = xalloc((matching.count + 1) * sizeof(*e->others));
     for (size_t i = 0; i < matching.count; i++) {
         const struct atom *atom = &rules->atoms.items[matching.atoms[i]];
@@ -127,7 +127,7 @@ static void list_others(struct explanation *e, const struct ruleset *rules, uint
 }
 
 /* The length of the parent directory's path; 1 for children of the root. */
-static size_t parent_len(const char *path, size_t len)
+static size_t parent_path_len(const char *path, size_t len)
 {
     while (len > 1 && path[len - 1] != '/')
         len--;
@@ -143,7 +143,7 @@ static uint32_t find_hider_above(struct ruleset *rules, const char *path, uint32
     for (size_t len = strlen(path); len > 1;) {
         struct verdict above;
 
-        len = parent_len(path, len);
+        len = parent_path_len(path, len);
         decide_path(rules, path, len, &above);
         struct hiding hiding = { above.class, above.hiders, (uint32_t) above.hider_count };
         if (above.hider_count > 0 && !hiding_lets_through(&hiding, rules, grant) &&
@@ -165,14 +165,14 @@ static void explain_granted(struct explanation *e, struct ruleset *rules, uint32
         e->cause = EXPLAIN_GRANTED;
         e->level = rules->atoms.items[grant].level;
         e->rule = rules->atoms.items[grant].rule;
-        list_others(e, rules, grant);
+        explain_others(e, rules, grant);
         return;
     }
     e->cause = EXPLAIN_BENEATH;
     e->level = LEVEL_NONE;
     e->rule = rules->atoms.items[hider].rule;
     e->hidden_dir = xdupn(e->path, dir_len);
-    list_others(e, rules, hider);
+    explain_others(e, rules, hider);
 }
 
 static bool may_be_passage(struct ruleset *rules, const char *path)
@@ -210,7 +210,7 @@ int explain_path(struct ruleset *rules, const char *path, struct explanation **r
     if (own.hider_count > 0) {
         e->cause = EXPLAIN_HIDDEN;
         e->rule = rules->atoms.items[own.hiders[0]].rule;
-        list_others(e, rules, own.hiders[0]);
+        explain_others(e, rules, own.hiders[0]);
     } else if (own.grant != NO_ATOM) {
         explain_granted(e, rules, own.grant);
     } else {

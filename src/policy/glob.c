@@ -26,7 +26,7 @@ void glob_done(struct glob *glob)
     *glob = (struct glob){ 0 };
 }
 
-static struct glob_token *add_token(struct glob *glob, size_t *cap, enum glob_token_kind kind)
+static struct glob_token *glob_add_token(struct glob *glob, size_t *cap, enum glob_token_kind kind)
 {
     vec_room(&glob->tokens, cap, glob->token_count);
     struct glob_token *token = &glob->tokens[glob->token_count++];
@@ -34,7 +34,7 @@ static struct glob_token *add_token(struct glob *glob, size_t *cap, enum glob_to
     return token;
 }
 
-static void add_range(struct glob *glob, size_t *cap, uint32_t first, uint32_t last)
+static void glob_add_range(struct glob *glob, size_t *cap, uint32_t first, uint32_t last)
 {
     vec_room(&glob->ranges, cap, glob->range_count);
     glob->ranges[glob->range_count++] = (struct unit_range){ first, last };
@@ -60,13 +60,13 @@ static const struct {
     { "graph", { { '!', '~' } }, 1 },
 };
 
-static bool add_named_set(struct glob *glob, size_t *cap, const char *name, size_t len)
+static bool glob_add_named_set(struct glob *glob, size_t *cap, const char *name, size_t len)
 {
     for (size_t i = 0; i < ARRAY_LEN(named_sets); i++) {
         if (strlen(named_sets[i].name) != len || memcmp(named_sets[i].name, name, len) != 0)
             continue;
         for (size_t r = 0; r < named_sets[i].count; r++)
-            add_range(glob, cap, named_sets[i].ranges[r].first, named_sets[i].ranges[r].last);
+            glob_add_range(glob, cap, named_sets[i].ranges[r].first, named_sets[i].ranges[r].last);
         return true;
     }
     return false;
@@ -102,14 +102,14 @@ static int named_set(struct glob *glob, size_t *cap, struct cursor *in, struct e
     const char *close = memmem(name, (size_t) (in->end - name), ":]", 2);
     if (!close)
         return err_invalid(err, "unclosed '[:' in a character class");
-    if (!add_named_set(glob, cap, name, (size_t) (close - name)))
+    if (!glob_add_named_set(glob, cap, name, (size_t) (close - name)))
         return err_invalid(err, "unknown character class between '[:' and ':]'");
     in->at = close + 2;
     return 1;
 }
 
 /* Parses a class whose `[` has been read. As in shells, a `]` that comes first is a member. */
-static int parse_set(struct glob *glob, size_t *range_cap, struct glob_token *token, struct cursor *in, struct err *err)
+static int glob_parse_set(struct glob *glob, size_t *range_cap, struct glob_token *token, struct cursor *in, struct err *err)
 {
     token->set_first = (uint32_t) glob->range_count;
     if (cursor_left(in) > 0 && (*in->at == '!' || *in->at == '^')) {
@@ -139,7 +139,7 @@ static int parse_set(struct glob *glob, size_t *range_cap, struct glob_token *to
             if (to < from)
                 return err_invalid(err, "character class with a reversed range");
         }
-        add_range(glob, range_cap, from, to);
+        glob_add_range(glob, range_cap, from, to);
     }
     in->at++;
     token->set_count = (uint32_t) (glob->range_count - token->set_first);
@@ -148,7 +148,7 @@ static int parse_set(struct glob *glob, size_t *range_cap, struct glob_token *to
 
 /* The trie compares prefixes and suffixes bytewise. That gives the same result as comparing units only if the literal part is
  * valid UTF-8: a stray byte in it could be the first byte of a character in the name. */
-static void find_shape(struct glob *glob, const char *text, size_t len)
+static void glob_find_shape(struct glob *glob, const char *text, size_t len)
 {
     size_t n = glob->token_count;
     bool star_first = n > 0 && glob->tokens[0].kind == GLOB_STAR;
@@ -167,7 +167,7 @@ static void find_shape(struct glob *glob, const char *text, size_t len)
     glob->text_len = keep ? len : 0;
 }
 
-static void add_unit(struct glob *glob, size_t *cap, struct cursor *in, char *text, size_t *text_len)
+static void glob_add_unit(struct glob *glob, size_t *cap, struct cursor *in, char *text, size_t *text_len)
 {
     uint32_t unit;
     size_t n = unit_next(in->at, cursor_left(in), &unit);
@@ -175,11 +175,11 @@ static void add_unit(struct glob *glob, size_t *cap, struct cursor *in, char *te
     memcpy(text + *text_len, in->at, n);
     *text_len += n;
     in->at += n;
-    add_token(glob, cap, GLOB_UNIT)->unit = unit;
+    glob_add_token(glob, cap, GLOB_UNIT)->unit = unit;
     glob->literal_units++;
 }
 
-static int parse_tokens(struct glob *glob, struct cursor *in, char *text, size_t *text_len, struct err *err)
+static int glob_parse_tokens(struct glob *glob, struct cursor *in, char *text, size_t *text_len, struct err *err)
 {
     size_t token_cap = 0, range_cap = 0;
 
@@ -188,16 +188,16 @@ static int parse_tokens(struct glob *glob, struct cursor *in, char *text, size_t
         case '*':
             in->at++;
             if (glob->token_count == 0 || glob->tokens[glob->token_count - 1].kind != GLOB_STAR)
-                add_token(glob, &token_cap, GLOB_STAR);
+                glob_add_token(glob, &token_cap, GLOB_STAR);
             break;
         case '?':
             in->at++;
-            add_token(glob, &token_cap, GLOB_ONE);
+            glob_add_token(glob, &token_cap, GLOB_ONE);
             break;
         case '[': {
             in->at++;
-            struct glob_token *token = add_token(glob, &token_cap, GLOB_SET);
-            int r = parse_set(glob, &range_cap, token, in, err);
+            struct glob_token *token = glob_add_token(glob, &token_cap, GLOB_SET);
+            int r = glob_parse_set(glob, &range_cap, token, in, err);
             if (r < 0)
                 return r;
             break;
@@ -206,10 +206,10 @@ static int parse_tokens(struct glob *glob, struct cursor *in, char *text, size_t
             in->at++;
             if (cursor_left(in) == 0)
                 return err_invalid(err, "a backslash with nothing after it");
-            add_unit(glob, &token_cap, in, text, text_len);
+            glob_add_unit(glob, &token_cap, in, text, text_len);
             break;
         default:
-            add_unit(glob, &token_cap, in, text, text_len);
+            glob_add_unit(glob, &token_cap, in, text, text_len);
         }
     }
     return 0;
@@ -223,12 +223,12 @@ int glob_parse(const char *bytes, size_t len, struct glob *ret_glob, struct err 
     size_t text_len = 0;
     int r;
 
-    r = parse_tokens(&glob, &in, text, &text_len, err);
+    r = glob_parse_tokens(&glob, &in, text, &text_len, err);
     if (r < 0) {
         glob_done(&glob);
         return r;
     }
-    find_shape(&glob, text, text_len);
+    glob_find_shape(&glob, text, text_len);
     *ret_glob = glob;
     return 0;
 }
@@ -241,7 +241,7 @@ void glob_init_literal(struct glob *glob, const char *bytes, size_t len)
     for (size_t i = 0; i < len;) {
         uint32_t unit;
         i += unit_next(bytes + i, len - i, &unit);
-        add_token(glob, &cap, GLOB_UNIT)->unit = unit;
+        glob_add_token(glob, &cap, GLOB_UNIT)->unit = unit;
         glob->literal_units++;
     }
 }

@@ -22,6 +22,14 @@
 /* Decodes the first unit of bytes[0..len), len > 0. Returns its length. */
 size_t unit_next(const char *bytes, size_t len, uint32_t *ret_unit);
 
+/* Compares two uint32_t, for qsort(). */
+static inline int unit_cmp(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *) a, y = *(const uint32_t *) b;
+
+    return (x > y) - (x < y);
+}
+
 struct unit_range {
     uint32_t first;
     uint32_t last; /* inclusive */

@@ -77,13 +77,13 @@ void globset_free(struct globset *set)
     free(set);
 }
 
-static void add_slot(struct globset *set, struct slot slot)
+static void globset_add_slot(struct globset *set, struct slot slot)
 {
     vec_room(&set->slots, &set->slot_cap, set->slot_count);
     set->slots[set->slot_count++] = slot;
 }
 
-static void add_bound(struct globset *set, uint32_t unit)
+static void globset_add_bound(struct globset *set, uint32_t unit)
 {
     vec_room(&set->bounds, &set->bound_cap, set->column_count);
     set->bounds[set->column_count++] = unit;
@@ -94,27 +94,20 @@ void globset_add(struct globset *set, const struct glob *glob, uint32_t target)
     for (size_t i = 0; i < glob->token_count; i++) {
         const struct glob_token *token = &glob->tokens[i];
 
-        add_slot(set, (struct slot){ glob, token, target });
+        globset_add_slot(set, (struct slot){ glob, token, target });
         if (token->kind == GLOB_UNIT) {
-            add_bound(set, token->unit);
-            add_bound(set, token->unit + 1);
+            globset_add_bound(set, token->unit);
+            globset_add_bound(set, token->unit + 1);
         }
         for (uint32_t r = 0; token->kind == GLOB_SET && r < token->set_count; r++) {
-            add_bound(set, glob->ranges[token->set_first + r].first);
-            add_bound(set, glob->ranges[token->set_first + r].last + 1);
+            globset_add_bound(set, glob->ranges[token->set_first + r].first);
+            globset_add_bound(set, glob->ranges[token->set_first + r].last + 1);
         }
     }
-    add_slot(set, (struct slot){ glob, NULL, target });
+    globset_add_slot(set, (struct slot){ glob, NULL, target });
 }
 
-static int cmp_u32(const void *a, const void *b)
-{
-    uint32_t x = *(const uint32_t *) a, y = *(const uint32_t *) b;
-
-    return (x > y) - (x < y);
-}
-
-static size_t find_column(const struct globset *set, uint32_t unit)
+static size_t globset_find_column(const struct globset *set, uint32_t unit)
 {
     size_t low = 0, high = set->column_count;
 
@@ -132,7 +125,7 @@ static size_t sort_unique(uint32_t *items, size_t count)
 {
     size_t kept = 0;
 
-    qsort(items, count, sizeof(*items), cmp_u32);
+    qsort(items, count, sizeof(*items), unit_cmp);
     for (size_t i = 0; i < count; i++) {
         if (kept == 0 || items[kept - 1] != items[i])
             items[kept++] = items[i];
@@ -141,7 +134,7 @@ static size_t sort_unique(uint32_t *items, size_t count)
 }
 
 /* A star may match nothing, so its slot is always accompanied by the next one. Two stars never follow each other. */
-static size_t add_closed(const struct globset *set, uint32_t *slots, size_t count, uint32_t slot)
+static size_t globset_add_closed(const struct globset *set, uint32_t *slots, size_t count, uint32_t slot)
 {
     slots[count++] = slot;
     if (set->slots[slot].token && set->slots[slot].token->kind == GLOB_STAR)
@@ -219,7 +212,7 @@ static void fill_floating(struct globset *set)
                 continue;
             for (int room = 0; room < 2; room++)
                 vec_room(&set->floating, &cap, count + (size_t) room);
-            count = add_closed(set, set->floating, count, i + 2);
+            count = globset_add_closed(set, set->floating, count, i + 2);
         }
     }
     set->floating_first[set->column_count] = (uint32_t) count;
@@ -230,16 +223,16 @@ void globset_seal(struct globset *set)
     autofree uint32_t *slots = xgrow(NULL, set->slot_count * 2 + 1, sizeof(*slots));
     size_t count = 0;
 
-    add_bound(set, 0);
+    globset_add_bound(set, 0);
     set->column_count = sort_unique(set->bounds, set->column_count);
     for (uint32_t unit = 0; unit < 128; unit++)
-        set->ascii_column[unit] = (uint16_t) find_column(set, unit);
+        set->ascii_column[unit] = (uint16_t) globset_find_column(set, unit);
     set->bucket_count = 256;
     set->buckets = xalloc(set->bucket_count * sizeof(*set->buckets));
     fill_floating(set);
     for (uint32_t i = 0; i < set->slot_count; i++) {
         if (begins_glob(set, i) && !slot_floats(set, i))
-            count = add_closed(set, slots, count, i);
+            count = globset_add_closed(set, slots, count, i);
     }
     set->first = moves_intern(set, slots, sort_unique(slots, count));
 }
@@ -267,12 +260,12 @@ static size_t slots_advance(const struct globset *set, const uint32_t *from, siz
         const struct slot *slot = &set->slots[from[i]];
         if (!slot->token || !glob_token_accepts(slot->glob, slot->token, unit))
             continue;
-        reached = add_closed(set, to, reached, slot->token->kind == GLOB_STAR ? from[i] : from[i] + 1);
+        reached = globset_add_closed(set, to, reached, slot->token->kind == GLOB_STAR ? from[i] : from[i] + 1);
     }
     return sort_unique(to, reached);
 }
 
-static struct moves *build_move(struct globset *set, struct moves *from, size_t column)
+static struct moves *globset_build_move(struct globset *set, struct moves *from, size_t column)
 {
     autofree uint32_t *slots = xgrow(NULL, advance_room(set, from->slot_count, column), sizeof(*slots));
     size_t count = slots_advance(set, from->slots, from->slot_count, column, slots);
@@ -286,7 +279,7 @@ static struct moves *build_move(struct globset *set, struct moves *from, size_t 
     return to;
 }
 
-static size_t next_column(const struct globset *set, const char *name, size_t len, size_t *ret_column)
+static size_t globset_next_column(const struct globset *set, const char *name, size_t len, size_t *ret_column)
 {
     uint32_t unit = (unsigned char) name[0];
 
@@ -295,13 +288,13 @@ static size_t next_column(const struct globset *set, const char *name, size_t le
         return 1;
     }
     size_t n = unit_next(name, len, &unit);
-    *ret_column = find_column(set, unit);
+    *ret_column = globset_find_column(set, unit);
     return n;
 }
 
 /* Without a budget: matches the rest of the name and stores nothing. */
-static void match_unkept(struct globset *set, const struct moves *from, const char *name, size_t len, globset_match_fn on_match,
-                         void *cookie)
+static void globset_match_unkept(struct globset *set, const struct moves *from, const char *name, size_t len,
+                                 globset_match_fn on_match, void *cookie)
 {
     autofree uint32_t *now = xgrow(NULL, from->slot_count, sizeof(*now));
     size_t count = from->slot_count;
@@ -310,7 +303,7 @@ static void match_unkept(struct globset *set, const struct moves *from, const ch
         memcpy(now, from->slots, count * sizeof(*now));
     for (size_t i = 0; i < len;) {
         size_t column;
-        i += next_column(set, name + i, len - i, &column);
+        i += globset_next_column(set, name + i, len - i, &column);
         uint32_t *next = xgrow(NULL, advance_room(set, count, column), sizeof(*next));
         count = slots_advance(set, now, count, column, next);
         free(now);
@@ -329,13 +322,13 @@ void globset_match(struct globset *set, const char *name, size_t len, globset_ma
 
     for (size_t i = 0; i < len && (at->slot_count > 0 || any_floats);) {
         size_t column;
-        size_t n = next_column(set, name + i, len - i, &column);
+        size_t n = globset_next_column(set, name + i, len - i, &column);
         struct moves *next = atomic_load_explicit(&at->next[column], memory_order_acquire);
 
         if (!next)
-            next = build_move(set, at, column);
+            next = globset_build_move(set, at, column);
         if (!next) {
-            match_unkept(set, at, name + i, len - i, on_match, cookie);
+            globset_match_unkept(set, at, name + i, len - i, on_match, cookie);
             return;
         }
         at = next;

@@ -157,7 +157,7 @@ static const char *sample_of(const struct lint *lint, const struct atom *atom)
 
 /* This runs for so many pairs that most need a cheap answer: a sample of the inner pattern that the outer one does not
  * match. */
-static bool contains_pattern(struct lint *lint, const struct pattern *outer, const struct atom *inner)
+static bool lint_contains_pattern(struct lint *lint, const struct pattern *outer, const struct atom *inner)
 {
     const char *sample = sample_of(lint, inner);
 
@@ -170,7 +170,7 @@ static bool contains_pattern(struct lint *lint, const struct pattern *outer, con
 
 static bool lint_contains(struct lint *lint, const struct atom *outer, const struct atom *inner)
 {
-    return contains_pattern(lint, outer->pattern, inner);
+    return lint_contains_pattern(lint, outer->pattern, inner);
 }
 
 static bool lint_overlaps(struct lint *lint, const struct atom *a, const struct atom *b)
@@ -182,7 +182,7 @@ static bool lint_overlaps(struct lint *lint, const struct atom *a, const struct 
 }
 
 /* Returns true if `other` decides wherever `atom` matches. */
-static bool always_beats(struct lint *lint, const struct atom *other, const struct atom *atom)
+static bool lint_always_beats(struct lint *lint, const struct atom *other, const struct atom *atom)
 {
     if (other->class < atom->class || !lint_contains(lint, other, atom))
         return false;
@@ -203,13 +203,13 @@ static size_t find_beater(struct lint *lint, const struct atom *atom)
 
     for (size_t i = 0; i < atoms->count && lint->work < WORK_MAX; i++) {
         const struct atom *other = &atoms->items[i];
-        if (other->rule != atom->rule && always_beats(lint, other, atom))
+        if (other->rule != atom->rule && lint_always_beats(lint, other, atom))
             return other->rule;
     }
     return LINT_NO_RULE;
 }
 
-static void report_beaten(struct lint *lint, size_t index, size_t beater, const struct atom *atom)
+static void lint_report_beaten(struct lint *lint, size_t index, size_t beater, const struct atom *atom)
 {
     const struct rule *rule = &lint->rules->rules.items[index], *other = &lint->rules->rules.items[beater];
     autofree char *name = dup_named(lint, index);
@@ -238,24 +238,24 @@ static bool check_never_wins(struct lint *lint, size_t index, const struct atom 
         if (beater == LINT_NO_RULE)
             beater = by;
     }
-    report_beaten(lint, index, beater, first);
+    lint_report_beaten(lint, index, beater, first);
     return true;
 }
 
 /* Returns true if the grant lies within what the `none` hides: its pattern and all beneath. */
-static bool lies_within(struct lint *lint, const struct atom *grant, const struct atom *none)
+static bool lint_lies_within(struct lint *lint, const struct atom *grant, const struct atom *none)
 {
     autoptr(pattern) subtree = pattern_dup(none->pattern, 0);
 
     pattern_add_any_depth(subtree);
-    return contains_pattern(lint, subtree, grant);
+    return lint_contains_pattern(lint, subtree, grant);
 }
 
 /* Returns true if the grant outranks the `none` where they overlap, without being an exception within it. */
-static bool lays_open(struct lint *lint, const struct atom *none, const struct atom *grant)
+static bool lint_lays_open(struct lint *lint, const struct atom *none, const struct atom *grant)
 {
     return grant->level != LEVEL_NONE && grant->class > none->class && lint_overlaps(lint, none, grant) &&
-           !lies_within(lint, grant, none);
+           !lint_lies_within(lint, grant, none);
 }
 
 /* The grants that outrank a `none` rule: their number, and one to name in the message. */
@@ -274,7 +274,7 @@ static void find_openers(struct lint *lint, const struct atom *none, size_t none
     for (size_t i = 0; i < atoms->count && lint->work < WORK_MAX; i++) {
         const struct atom *grant = &atoms->items[i];
         for (size_t k = 0; k < none_count && grant->rule != last; k++) {
-            if (!lays_open(lint, &none[k], grant))
+            if (!lint_lays_open(lint, &none[k], grant))
                 continue;
             last = grant->rule;
             ret->first = ret->count++ == 0 ? grant->rule : ret->first;
@@ -326,8 +326,8 @@ static void find_opened(struct lint *lint, const struct atom *grant, struct open
         const struct atom *none = &atoms->items[i];
         if (none->level != LEVEL_NONE || !rule_of(lint, none)->preset || none->class >= grant->class)
             continue;
-        ret->on_purpose |= lies_within(lint, grant, none);
-        if (!lays_open(lint, none, grant))
+        ret->on_purpose |= lint_lies_within(lint, grant, none);
+        if (!lint_lays_open(lint, none, grant))
             continue;
         ret->first = ret->rules++ == 0 ? none->rule : ret->first;
         ret->wholly |= lint_contains(lint, grant, none);
@@ -398,7 +398,7 @@ static int cmp_findings(const void *a, const void *b)
     return strcmp(x->code, y->code);
 }
 
-static void check_rule(struct lint *lint, size_t index, const struct atom *first, size_t count)
+static void lint_check_rule(struct lint *lint, size_t index, const struct atom *first, size_t count)
 {
     bool hides = lint->rules->rules.items[index].level == LEVEL_NONE;
 
@@ -419,7 +419,7 @@ void lint_finish(struct lint *lint)
         for (next = i; next < atoms->count && atoms->items[next].rule == index; next++)
             ;
         if (!lint->rules->rules.items[index].preset)
-            check_rule(lint, index, &atoms->items[i], next - i);
+            lint_check_rule(lint, index, &atoms->items[i], next - i);
     }
     if (lint->work >= WORK_MAX)
         lint_add_finding(lint, LINT_WARNING, "cut-short", LINT_NO_RULE, LINT_NO_RULE,

@@ -198,17 +198,10 @@ static struct match_state *make_match_state(struct ruleset *rules, uint64_t hash
     return match;
 }
 
-static int cmp_u32(const void *a, const void *b)
-{
-    uint32_t x = *(const uint32_t *) a, y = *(const uint32_t *) b;
-
-    return (x > y) - (x < y);
-}
-
 static void sort_nodes(struct node_set *set)
 {
     if (set->count > 32) {
-        qsort(set->nodes, set->count, sizeof(*set->nodes), cmp_u32);
+        qsort(set->nodes, set->count, sizeof(*set->nodes), unit_cmp);
         return;
     }
     for (size_t i = 1; i < set->count; i++) {

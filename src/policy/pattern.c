@@ -22,7 +22,7 @@ void pattern_free(struct pattern *pattern)
     free(pattern);
 }
 
-static struct pattern_part *add_part(struct pattern *pattern)
+static struct pattern_part *pattern_add_part(struct pattern *pattern)
 {
     pattern->parts = xgrow(pattern->parts, pattern->count + 1, sizeof(*pattern->parts));
     struct pattern_part *part = &pattern->parts[pattern->count++];
@@ -33,12 +33,12 @@ static struct pattern_part *add_part(struct pattern *pattern)
 void pattern_add_any_depth(struct pattern *pattern)
 {
     if (pattern->count == 0 || !pattern->parts[pattern->count - 1].any_depth)
-        add_part(pattern)->any_depth = true;
+        pattern_add_part(pattern)->any_depth = true;
 }
 
 void pattern_take_glob(struct pattern *pattern, struct glob *glob)
 {
-    add_part(pattern)->glob = *glob;
+    pattern_add_part(pattern)->glob = *glob;
     *glob = (struct glob){ 0 };
 }
 
@@ -46,7 +46,7 @@ void pattern_prepend_any_depth(struct pattern *pattern)
 {
     if (pattern->count > 0 && pattern->parts[0].any_depth)
         return;
-    add_part(pattern);
+    pattern_add_part(pattern);
     memmove(pattern->parts + 1, pattern->parts, (pattern->count - 1) * sizeof(*pattern->parts));
     pattern->parts[0] = (struct pattern_part){ .any_depth = true };
 }
@@ -71,7 +71,7 @@ struct pattern *pattern_dup(const struct pattern *pattern, size_t skip_parts)
         if (pattern->parts[i].any_depth)
             pattern_add_any_depth(copy);
         else
-            dup_glob(&pattern->parts[i].glob, &add_part(copy)->glob);
+            dup_glob(&pattern->parts[i].glob, &pattern_add_part(copy)->glob);
     }
     return copy;
 }

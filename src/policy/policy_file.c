@@ -160,7 +160,7 @@ static int reject_reference(const yaml_event_t *event, struct err *err)
     return err_invalid(err, "the anchor '&%s' is refused: quote values that begin with '&'", shown);
 }
 
-static int next_event(struct policy_reader *reader, struct err *err)
+static int policy_next_event(struct policy_reader *reader, struct err *err)
 {
     yaml_event_delete(&reader->event);
     if (!yaml_parser_parse(&reader->parser, &reader->event))
@@ -194,12 +194,12 @@ static int expect_tag(const yaml_char_t *tag, const char *wanted, struct err *er
 }
 
 /* Moves to the next key of a mapping. Returns its index in `names`, or -ENOENT without an error at the mapping's end. */
-static int next_key(struct policy_reader *reader, const char *const *names, size_t count, const char *all, unsigned *seen,
-                    struct err *err)
+static int policy_next_key(struct policy_reader *reader, const char *const *names, size_t count, const char *all,
+                           unsigned *seen, struct err *err)
 {
     int r;
 
-    r = next_event(reader, err);
+    r = policy_next_event(reader, err);
     if (r < 0)
         return r;
     if (reader->event.type == YAML_MAPPING_END_EVENT)
@@ -221,16 +221,16 @@ static int next_key(struct policy_reader *reader, const char *const *names, size
     return err_invalid(err, "unknown key '%s' (one of %s)", shown, all);
 }
 
-static bool is_plain(const yaml_event_t *event)
+static bool is_plain_scalar(const yaml_event_t *event)
 {
     return event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE && !event->data.scalar.tag;
 }
 
-static bool is_null(const yaml_event_t *event)
+static bool is_null_scalar(const yaml_event_t *event)
 {
     static const char *const nulls[] = { "", "~", "null", "Null", "NULL" };
 
-    for (size_t i = 0; is_plain(event) && i < ARRAY_LEN(nulls); i++) {
+    for (size_t i = 0; is_plain_scalar(event) && i < ARRAY_LEN(nulls); i++) {
         if (strcmp((const char *) event->data.scalar.value, nulls[i]) == 0)
             return true;
     }
@@ -238,12 +238,12 @@ static bool is_null(const yaml_event_t *event)
 }
 
 /* Moves to the value of a key, which must be a scalar other than null. */
-static int next_value(struct policy_reader *reader, const char *key, const char *tag, struct err *err)
+static int policy_next_value(struct policy_reader *reader, const char *key, const char *tag, struct err *err)
 {
     const yaml_event_t *event = &reader->event;
     int r;
 
-    r = next_event(reader, err);
+    r = policy_next_event(reader, err);
     if (r < 0)
         return r;
     bool is_flow = (event->type == YAML_SEQUENCE_START_EVENT && event->data.sequence_start.style == YAML_FLOW_SEQUENCE_STYLE) ||
@@ -251,16 +251,16 @@ static int next_value(struct policy_reader *reader, const char *key, const char 
     if (event->type != YAML_SCALAR_EVENT)
         return err_invalid(err, "%s must be a single value, not %s%s", key, event_name(reader),
                            is_flow ? ": quote values that begin with '[' or '{'" : "");
-    if (is_null(event))
+    if (is_null_scalar(event))
         return err_invalid(err, "%s has no value%s", key, event->data.scalar.length ? ": quote it if it is meant as text" : "");
     return expect_tag(event->data.scalar.tag, tag, err);
 }
 
 static int next_number(struct policy_reader *reader, const char *key, struct err *err)
 {
-    int r = next_value(reader, key, YAML_INT_TAG, err);
+    int r = policy_next_value(reader, key, YAML_INT_TAG, err);
 
-    if (r < 0 || is_plain(&reader->event) || reader->event.data.scalar.tag)
+    if (r < 0 || is_plain_scalar(&reader->event) || reader->event.data.scalar.tag)
         return r;
     autofree char *shown = dup_scalar_excerpt(reader);
     return err_invalid(err, "%s must be a number, not the string '%s': leave the quotes out", key, shown);
@@ -288,7 +288,7 @@ static int read_rule_value(struct policy_reader *reader, enum rule_key key, stru
 
     if (key == RULE_KEY_PRIORITY)
         return read_priority(reader, rule, err);
-    r = next_value(reader, rule_keys[key], YAML_STR_TAG, err);
+    r = policy_next_value(reader, rule_keys[key], YAML_STR_TAG, err);
     if (r < 0)
         return r;
     autofree char *shown = dup_scalar_excerpt(reader);
@@ -314,7 +314,7 @@ static int read_rule_keys(struct policy_reader *reader, struct rule_draft *rule,
     r = expect_tag(reader->event.data.mapping_start.tag, YAML_MAP_TAG, err);
     if (r < 0)
         return r;
-    while ((key = next_key(reader, rule_keys, ARRAY_LEN(rule_keys), RULE_KEYS, &rule->seen, err)) >= 0) {
+    while ((key = policy_next_key(reader, rule_keys, ARRAY_LEN(rule_keys), RULE_KEYS, &rule->seen, err)) >= 0) {
         r = read_rule_value(reader, (enum rule_key) key, rule, err);
         if (r < 0)
             return r;
@@ -329,7 +329,7 @@ static int read_rule_keys(struct policy_reader *reader, struct rule_draft *rule,
     return 0;
 }
 
-static int read_rules(struct policy_reader *reader, struct err *err)
+static int policy_read_rules(struct policy_reader *reader, struct err *err)
 {
     int r;
 
@@ -339,7 +339,7 @@ static int read_rules(struct policy_reader *reader, struct err *err)
     while (r >= 0) {
         autodone(rule_draft) struct rule_draft rule = { 0 };
 
-        r = next_event(reader, err);
+        r = policy_next_event(reader, err);
         if (r < 0 || reader->event.type == YAML_SEQUENCE_END_EVENT)
             break;
         r = read_rule_keys(reader, &rule, err);
@@ -356,10 +356,11 @@ static int read_policy_value(struct policy_reader *reader, enum policy_key key, 
     int r;
 
     if (key == POLICY_KEY_RULES) {
-        r = next_event(reader, err);
-        return r < 0 ? r : read_rules(reader, err);
+        r = policy_next_event(reader, err);
+        return r < 0 ? r : policy_read_rules(reader, err);
     }
-    r = key == POLICY_KEY_VERSION ? next_number(reader, "version", err) : next_value(reader, "extends", YAML_STR_TAG, err);
+    r = key == POLICY_KEY_VERSION ? next_number(reader, "version", err)
+                                  : policy_next_value(reader, "extends", YAML_STR_TAG, err);
     if (r < 0)
         return r;
     autofree char *shown = dup_scalar_excerpt(reader);
@@ -376,14 +377,14 @@ static int read_policy(struct policy_reader *reader, struct err *err)
     int key, r;
 
     if (reader->event.type == YAML_SEQUENCE_START_EVENT)
-        return read_rules(reader, err);
+        return policy_read_rules(reader, err);
     if (reader->event.type != YAML_MAPPING_START_EVENT)
         return err_invalid(err, "a policy must be a list of rules, or a mapping with the keys " POLICY_KEYS ", not %s",
                            event_name(reader));
     r = expect_tag(reader->event.data.mapping_start.tag, YAML_MAP_TAG, err);
     if (r < 0)
         return r;
-    while ((key = next_key(reader, policy_keys, ARRAY_LEN(policy_keys), POLICY_KEYS, &reader->seen, err)) >= 0) {
+    while ((key = policy_next_key(reader, policy_keys, ARRAY_LEN(policy_keys), POLICY_KEYS, &reader->seen, err)) >= 0) {
         r = read_policy_value(reader, (enum policy_key) key, err);
         if (r < 0)
             return r;
@@ -402,22 +403,23 @@ static int read_stream(struct policy_reader *reader, struct err *err)
 {
     int r;
 
-    r = next_event(reader, err); /* the stream's start */
+    r = policy_next_event(reader, err); /* the stream's start */
     if (r >= 0)
-        r = next_event(reader, err); /* the document's, or the end */
+        r = policy_next_event(reader, err); /* the document's, or the end */
     if (r >= 0 && reader->event.type == YAML_DOCUMENT_START_EVENT)
-        r = next_event(reader, err);
+        r = policy_next_event(reader, err);
     if (r < 0)
         return r;
-    if (reader->event.type == YAML_STREAM_END_EVENT || (reader->event.type == YAML_SCALAR_EVENT && is_null(&reader->event))) {
+    if (reader->event.type == YAML_STREAM_END_EVENT ||
+        (reader->event.type == YAML_SCALAR_EVENT && is_null_scalar(&reader->event))) {
         reader->line = 0;
         return err_invalid(err, "it is empty: it needs 'version: 1' and 'rules' or 'extends'");
     }
     r = read_policy(reader, err);
     if (r >= 0)
-        r = next_event(reader, err); /* the document's end */
+        r = policy_next_event(reader, err); /* the document's end */
     if (r >= 0)
-        r = next_event(reader, err);
+        r = policy_next_event(reader, err);
     if (r >= 0 && reader->event.type != YAML_STREAM_END_EVENT)
         return err_invalid(err, "a second document begins, a policy is one");
     return r;

@@ -140,7 +140,7 @@ const struct preset *preset_list(size_t *ret_count)
     return presets;
 }
 
-static int reject_name(const char *name, struct err *err)
+static int preset_reject_name(const char *name, struct err *err)
 {
     autodone(buf) struct buf text = BUF_EMPTY;
 
@@ -152,7 +152,7 @@ static int reject_name(const char *name, struct err *err)
     return err_invalid(err, "%s)", text.data);
 }
 
-static int add_part(const char *preset, const struct preset_part *part, struct rule_list *rules, struct err *err)
+static int preset_add_part(const char *preset, const struct preset_part *part, struct rule_list *rules, struct err *err)
 {
     for (size_t i = 0; i < part->count; i++) {
         autofree char *pattern = xprintf("%s%s", part->at, part->patterns[i]);
@@ -172,13 +172,13 @@ int preset_add(const char *name, struct rule_list *rules, struct err *err)
     while (p < ARRAY_LEN(presets) && strcmp(presets[p].name, name) != 0)
         p++;
     if (p == ARRAY_LEN(presets))
-        return reject_name(name, err);
+        return preset_reject_name(name, err);
     for (size_t i = 0; i < contents[p].count; i++)
         count += contents[p].parts[i].count;
     if (rules->count + count > RULES_MAX)
         return err_invalid(err, "more than %d rules with those of preset '%s'", RULES_MAX, name);
     for (size_t i = 0; r == 0 && i < contents[p].count; i++)
-        r = add_part(presets[p].name, &contents[p].parts[i], rules, err);
+        r = preset_add_part(presets[p].name, &contents[p].parts[i], rules, err);
     return r;
 }
 

@@ -61,7 +61,7 @@ static uint64_t trie_hash_mix(uint64_t h)
     return h ^ h >> 32;
 }
 
-static uint32_t new_node(struct trie *trie, uint32_t parent)
+static uint32_t trie_new_node(struct trie *trie, uint32_t parent)
 {
     uint32_t number = (uint32_t) trie->node_count;
 
@@ -86,7 +86,7 @@ struct trie *trie_new(struct budget *budget)
     struct trie *trie = xnew(struct trie);
 
     trie->budget = budget;
-    new_node(trie, TRIE_ROOT);
+    trie_new_node(trie, TRIE_ROOT);
     new_byte_node(trie); /* byte node 0 is unused */
     return trie;
 }
@@ -127,7 +127,7 @@ static struct literal_edge *find_literal(const struct trie *trie, uint32_t node,
     }
 }
 
-static void grow_literals(struct trie *trie)
+static void trie_grow_literals(struct trie *trie)
 {
     struct literal_edge *old = trie->literals;
     size_t old_cap = trie->literal_cap;
@@ -146,10 +146,10 @@ static uint32_t literal_child(struct trie *trie, uint32_t node, const struct glo
     uint64_t hash = trie_hash(glob->text, glob->text_len);
 
     if (trie->literal_count * 2 >= trie->literal_cap)
-        grow_literals(trie);
+        trie_grow_literals(trie);
     struct literal_edge *edge = find_literal(trie, node, glob->text, glob->text_len, hash);
     if (edge->child == TRIE_NIL) {
-        *edge = (struct literal_edge){ node, new_node(trie, node), hash, glob->text, glob->text_len };
+        *edge = (struct literal_edge){ node, trie_new_node(trie, node), hash, glob->text, glob->text_len };
         trie->literal_count++;
         trie->nodes[node].has_literals = true;
     }
@@ -167,7 +167,7 @@ static struct byte_edge *find_byte(const struct trie *trie, uint32_t byte_node, 
     return &trie->bytes[i];
 }
 
-static void grow_bytes(struct trie *trie)
+static void trie_grow_bytes(struct trie *trie)
 {
     struct byte_edge *old = trie->bytes;
     size_t old_cap = trie->byte_cap;
@@ -184,7 +184,7 @@ static void grow_bytes(struct trie *trie)
 static uint32_t step_or_add_byte(struct trie *trie, uint32_t byte_node, unsigned char byte)
 {
     if (trie->byte_count * 2 >= trie->byte_cap)
-        grow_bytes(trie);
+        trie_grow_bytes(trie);
     struct byte_edge *edge = find_byte(trie, byte_node, byte);
     if (edge->key == 0) {
         *edge = (struct byte_edge){ .key = ((uint64_t) byte_node << 8 | byte) + 1, .to = new_byte_node(trie) };
@@ -208,13 +208,13 @@ static uint32_t affix_child(struct trie *trie, uint32_t node, const struct glob 
     for (size_t i = 0; i < glob->text_len; i++)
         byte_node = step_or_add_byte(trie, byte_node, (unsigned char) glob->text[suffix ? glob->text_len - 1 - i : i]);
     if (trie->byte_node_child[byte_node] == TRIE_NIL)
-        trie->byte_node_child[byte_node] = new_node(trie, node);
+        trie->byte_node_child[byte_node] = trie_new_node(trie, node);
     return trie->byte_node_child[byte_node];
 }
 
 /* The child that a part of a pattern leads to. Equal globs of the last kind get a node each: they are rare, and that is correct
  * too. */
-static uint32_t add_part(struct trie *trie, uint32_t node, const struct pattern_part *part)
+static uint32_t trie_add_part(struct trie *trie, uint32_t node, const struct pattern_part *part)
 {
     uint32_t child;
 
@@ -225,7 +225,7 @@ static uint32_t add_part(struct trie *trie, uint32_t node, const struct pattern_
     child = part->any_depth ? trie->nodes[node].deeper : part->glob.shape == GLOB_ANY ? trie->nodes[node].any : TRIE_NIL;
     if (child != TRIE_NIL)
         return child;
-    child = new_node(trie, node);
+    child = trie_new_node(trie, node);
     if (part->any_depth) {
         trie->nodes[node].deeper = child;
         trie->nodes[child].loops = true;
@@ -244,7 +244,7 @@ uint32_t trie_add(struct trie *trie, const struct pattern *pattern)
     uint32_t node = TRIE_ROOT;
 
     for (size_t i = 0; i < pattern->count; i++)
-        node = add_part(trie, node, &pattern->parts[i]);
+        node = trie_add_part(trie, node, &pattern->parts[i]);
     return node;
 }
 
@@ -269,7 +269,7 @@ void node_set_done(struct node_set *set)
         free(set->nodes);
 }
 
-static void set_add(struct node_set *set, uint32_t node)
+static void node_set_add(struct node_set *set, uint32_t node)
 {
     if (set->count == set->cap) {
         bool was_small = set->nodes == set->small;
@@ -283,9 +283,9 @@ static void set_add(struct node_set *set, uint32_t node)
 
 void trie_enter(const struct trie *trie, uint32_t node, struct node_set *set)
 {
-    set_add(set, node);
+    node_set_add(set, node);
     if (trie->nodes[node].deeper != TRIE_NIL)
-        set_add(set, trie->nodes[node].deeper);
+        node_set_add(set, trie->nodes[node].deeper);
 }
 
 struct entering {
@@ -302,8 +302,8 @@ static void on_glob_match(uint32_t target, void *cookie)
 
 /* All prefixes (or suffixes) of the name that are in rules lie on one walk, which ends at the first byte that no rule has
  * there. */
-static void follow_affixes(const struct trie *trie, uint32_t byte_node, const char *name, size_t len, bool suffix,
-                           struct node_set *set)
+static void trie_follow_affixes(const struct trie *trie, uint32_t byte_node, const char *name, size_t len, bool suffix,
+                                struct node_set *set)
 {
     for (size_t i = 0; i < len; i++) {
         const struct byte_edge *edge = find_byte(trie, byte_node, (unsigned char) name[suffix ? len - 1 - i : i]);
@@ -320,7 +320,7 @@ void trie_follow_unnamed(const struct trie *trie, uint32_t node, struct node_set
     const struct trie_node *n = &trie->nodes[node];
 
     if (n->loops)
-        set_add(set, node);
+        node_set_add(set, node);
     if (n->any != TRIE_NIL)
         trie_enter(trie, n->any, set);
 }
@@ -336,9 +336,9 @@ void trie_follow(const struct trie *trie, uint32_t node, const char *name, size_
             trie_enter(trie, edge->child, set);
     }
     if (n->prefixes)
-        follow_affixes(trie, n->prefixes, name, len, false, set);
+        trie_follow_affixes(trie, n->prefixes, name, len, false, set);
     if (n->suffixes)
-        follow_affixes(trie, n->suffixes, name, len, true, set);
+        trie_follow_affixes(trie, n->suffixes, name, len, true, set);
     if (n->others) {
         struct entering entering = { trie, set };
         globset_match(n->others, name, len, on_glob_match, &entering);

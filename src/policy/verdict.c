@@ -86,13 +86,6 @@ bool yield_memo_yields(struct yield_memo *memo, uint32_t none, uint32_t grant)
     return yields;
 }
 
-static int cmp_u32(const void *a, const void *b)
-{
-    uint32_t x = *(const uint32_t *) a, y = *(const uint32_t *) b;
-
-    return (x > y) - (x < y);
-}
-
 static void find_grant(struct verdict *verdict, const struct atom_list *atoms, const uint32_t *matching, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -124,7 +117,7 @@ void verdict_init(struct verdict *verdict, const struct atom_list *atoms, struct
         verdict->hiders[verdict->hider_count++] = matching[i];
     }
     if (verdict->hider_count > 1)
-        qsort(verdict->hiders, verdict->hider_count, sizeof(*verdict->hiders), cmp_u32);
+        qsort(verdict->hiders, verdict->hider_count, sizeof(*verdict->hiders), unit_cmp);
 }
 
 void verdict_done(struct verdict *verdict)

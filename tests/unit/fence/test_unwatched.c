@@ -2,7 +2,6 @@
 
 #include "fence/readdirplus.h"
 #include "fence/unwatched.h"
-#include "fence/unwatched_poll.h"
 
 /* Without a mount nobody drops pages: what is checked is what an answer says, and that it would wait. */
 static int setup(void **state)
