@@ -32,7 +32,7 @@ static int take_limits(const Sandbox__V1__ResourceLimits *limits, struct sandbox
     return 0;
 }
 
-/* A request as the service takes it: borrowed from the message, but for what this holds. */
+/* A request in the form of the service. It borrows from the message, except for the fields below. */
 struct creation_request {
     struct sandbox_request request;
     struct rule_list rules;
@@ -83,7 +83,7 @@ static int take_behavior(const Sandbox__V1__CreateSandboxRequest *in, struct cre
 static int take_base(const Sandbox__V1__CreateSandboxRequest *in, struct creation_request *wanted, struct err *err)
 {
     if (!*in->codebase_id && !*in->directory)
-        return request_need(in->codebase_id, "codebase_id", err); /* others' clients know this text */
+        return request_need(in->codebase_id, "codebase_id", err); /* clients of others compare this text */
     if (*in->codebase_id && *in->directory)
         return err_invalid(err, "codebase_id and directory cannot both be given: a sandbox is over one of them");
     if (*in->directory && *in->directory != '/')
@@ -97,7 +97,7 @@ static int take_base(const Sandbox__V1__CreateSandboxRequest *in, struct creatio
     wanted->request.project_root = in->project_root;
     wanted->request.reserved_paths = wanted->reserved;
     wanted->request.no_lock = in->no_lock;
-    /* The server's default profile stands back for a network that was asked for; containers have a network of their own. */
+    /* The default profile would override the requested network. Containers have a network of their own. */
     if (*in->profile || (*in->directory && !*in->network && in->runtime != SANDBOX__V1__RUNTIME_TYPE__RUNTIME_TYPE_DOCKER))
         wanted->request.profile = in->profile;
     return 0;
@@ -195,7 +195,7 @@ int handle_get_sandbox(const struct request *request, const void *message, Proto
     return r;
 }
 
-/* In this API whoever starts a sandbox that was approved or rejected goes on with it. */
+/* StartSandbox also starts a sandbox that was approved or rejected: the caller continues to work in it. */
 #define STARTABLE                                                                                                              \
     (SANDBOX_STATE_BIT(SANDBOX_STATE_STOPPED) | SANDBOX_STATE_BIT(SANDBOX_STATE_APPROVED) |                                    \
      SANDBOX_STATE_BIT(SANDBOX_STATE_REJECTED))

@@ -48,7 +48,7 @@ void sandbox_draft_done(struct sandbox_draft *draft)
     sandbox_spec_free(draft->spec);
 }
 
-/* ---- what can be refused ---- */
+/* ---- checks ---- */
 
 static int check_labels(const struct pair_list *labels, struct err *err)
 {
@@ -133,7 +133,7 @@ static int check_creator(const struct service *service, const struct sandbox_req
     return 0;
 }
 
-/* What would be passed over is refused: its sender would believe that it holds. */
+/* Refuses fields that would have no effect, so that no client believes that they have one. */
 static int check_base(const struct sandbox_draft *draft, struct err *err)
 {
     const struct sandbox_request *request = draft->request;
@@ -205,7 +205,7 @@ static int check_request(struct service *service, struct sandbox_draft *draft, s
     return r < 0 ? r : choose_driver(service, draft, err);
 }
 
-/* ---- over what ---- */
+/* ---- the base ---- */
 
 static int resolve_codebase(struct service *service, const struct caller *caller, struct sandbox_draft *draft, struct err *err)
 {
@@ -234,7 +234,7 @@ static int resolve_directory(struct service *service, const struct caller *calle
     };
     int r;
 
-    /* Where nothing else is said, a scope that is named whole is a project of its own; whether this caller may have it is seen below. */
+    /* Without a project root an absolute scope is its own project. sandbox_scope_resolve() checks whether the caller may use it. */
     if (!*where.project_root && *where.scope_path == '/')
         where.project_root = where.scope_path;
     if (!*where.project_root)
@@ -245,7 +245,7 @@ static int resolve_directory(struct service *service, const struct caller *calle
     return r;
 }
 
-/* What the driver copy works on is on the host anyway. Where the server's options ask for it, it is for all who can have it. */
+/* The copy driver works on files of the host anyway. If the options ask for host mounts, every sandbox that can have one gets one. */
 static int choose_host_mount(struct service *service, const struct caller *caller, struct sandbox_draft *draft, struct err *err)
 {
     const bool *wanted = draft->request->host_mount;
@@ -269,7 +269,7 @@ static int choose_host_mount(struct service *service, const struct caller *calle
     return 0;
 }
 
-/* ---- with which rules ---- */
+/* ---- rules ---- */
 
 static int make_rules(struct sandbox_draft *draft, struct err *err)
 {
@@ -290,7 +290,7 @@ static int make_rules(struct sandbox_draft *draft, struct err *err)
     return 0;
 }
 
-/* Its id is kept: another may become the default. */
+/* The row keeps the id of the profile, because another one may become the default. */
 static int take_profile(struct service *service, struct sandbox_draft *draft, struct err *err)
 {
     const char *wanted = draft->request->profile;
@@ -301,7 +301,7 @@ static int take_profile(struct service *service, struct sandbox_draft *draft, st
     return r;
 }
 
-/* ---- what is made of the request ---- */
+/* ---- row and spec ---- */
 
 static char *dump(const json_t *value, const char *otherwise)
 {
@@ -338,7 +338,7 @@ static void fill_limits(const struct service *service, struct sandbox_draft *dra
     row->pids_limit = own->pids ? own->pids : ours->pids;
     row->disk_bytes = own->disk_bytes ? own->disk_bytes : usual;
     draft->out->disk_inodes = own->disk_inodes ? own->disk_inodes : ours->disk_inodes;
-    /* Nobody would hold them to it. */
+    /* Only the fence enforces these limits. */
     if (strcmp(draft->driver, SANDBOX_DRIVER) != 0)
         row->disk_bytes = draft->out->disk_inodes = 0;
     spec->memory_bytes = (uint64_t) row->memory_bytes;
@@ -546,7 +546,7 @@ static void describe_over_directory(const struct sandbox_request *request, struc
     add_number("disk", request->limits.disk_bytes, out);
     add_number("inodes", request->limits.disk_inodes, out);
     add_text("name", request->name, out);
-    add_number("left at rest", !request->starts, out); /* the first claims were of requests that all start and restart */
+    add_number("left at rest", !request->starts, out); /* the first claims are of requests that always start and restart */
     add_number("left ended", !request->restarts, out);
 }
 

@@ -100,8 +100,8 @@ static void show_broken(struct sandbox_row *row, const char *reason)
     row->reason = xdup(reason);
 }
 
-/* The row of a starting sandbox knows only that it starts; its connection knows the step. Damage is shown before somebody tries to start
- * it, and rules that cannot be read are left out: an error here would take the whole list with it. */
+/* Replaces parts of a row by what is known besides: the current step of a start, missing or damaged files, rules that cannot be read. Nothing
+ * here is an error, because it would hide the whole list. */
 static void show_fact(struct service *service, struct sandbox_row *row)
 {
     autofree char *step = row->status == SANDBOX_STATUS_STARTING ? sandbox_conn_dup_step(&service->conns, row->id) : NULL;
@@ -123,7 +123,7 @@ static void show_fact(struct service *service, struct sandbox_row *row)
     }
     if (!is_at_rest || strcmp(row->host_id, service->host_id) != 0 || sandbox_index_check(service, row->id, &err) == 0)
         return;
-    /* Or it was removed since the row was read. */
+    /* The files are also missing if the sandbox was removed after the row was read. */
     if (sandbox_row_get(service->store, row->id, &now, &ignored) == 0 && now.status == row->status)
         show_broken(row, err.text);
 }
