@@ -27,7 +27,7 @@ from .review import (
 )
 from .types import SandboxInfo
 
-Files = Union[str, FileChange, Iterable[Union[str, FileChange]]]
+ChosenFiles = Union[str, FileChange, Iterable[Union[str, FileChange]]]
 Hunks = Union[Mapping[str, Iterable[str]], Iterable[Hunk], None]
 HASHES_PER_CALL = 10000  # of MarkDiffShown, so that no request is too large
 
@@ -121,13 +121,13 @@ def patch(sandbox_id: str, path: Optional[str] = None) -> Plan[bytes]:
 # ---- deciding
 
 
-def _split(files: Files) -> Tuple[List[str], List[str]]:
+def _split(files: ChosenFiles) -> Tuple[List[str], List[str]]:
     """Separates paths from the ids of FileChange objects."""
     given = [files] if isinstance(files, (str, FileChange)) else list(files)
     return [one for one in given if isinstance(one, str)], [one.id for one in given if isinstance(one, FileChange)]
 
 
-def _selection(files: Optional[Files], hunks: Hunks) -> Any:
+def _selection(files: Optional[ChosenFiles], hunks: Hunks) -> Any:
     """Selects everything if neither files nor hunks are given."""
     selection = messages.Selection(all=files is None and hunks is None)
     if files is not None:
@@ -160,7 +160,7 @@ def _acknowledge(request: Any, given: Union[bool, str, Iterable[str]]) -> None:
 
 def approve(
     sandbox_id: str,
-    files: Optional[Files],
+    files: Optional[ChosenFiles],
     hunks: Hunks,
     message: Optional[str],
     commit: bool,
@@ -210,7 +210,7 @@ def reject(sandbox_id: str, actor: Optional[str] = None) -> Plan[SandboxInfo]:
     return convert.sandbox_of(answer)
 
 
-def discard(sandbox_id: str, files: Optional[Files], stop: bool) -> Plan[int]:
+def discard(sandbox_id: str, files: Optional[ChosenFiles], stop: bool) -> Plan[int]:
     request = messages.DiscardRequest(sandbox_id=sandbox_id, selection=_selection(files, None), allow_stop=stop)
     answer = yield _ask("Discard", request, "Discard")
     return int(answer.discarded)

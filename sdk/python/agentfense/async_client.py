@@ -1,4 +1,4 @@
-"""The API, method by method, as coroutines."""
+"""As client.py, for programs with an event loop. Made from it by tools/make-async-sdk."""
 
 from __future__ import annotations
 

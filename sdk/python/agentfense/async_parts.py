@@ -1,4 +1,4 @@
-"""The methods of a sandbox by subject, as coroutines."""
+"""As parts.py, for programs with an event loop. Made from it by tools/make-async-sdk."""
 
 from __future__ import annotations
 

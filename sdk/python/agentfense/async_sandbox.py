@@ -1,4 +1,4 @@
-"""A sandbox for programs with an event loop."""
+"""As sandbox.py, for programs with an event loop. Made from it by tools/make-async-sdk."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from ._calls import Command, Env, Input, Limits, OnOutput, Runtime
 from ._convert import Seconds
 from ._known import KnownSandbox
 from ._lifecycle import AtEnd, Life
-from ._review import Files as ReviewFiles
-from ._review import Hunks
+from ._review import ChosenFiles, Hunks
 from ._rpc import AsyncCommandStream, Options, Plan, AsyncTransport, is_local, make_options
 from .async_client import AsyncSessionWrapper
 from .async_parts import AsyncCommands, AsyncComments, AsyncFiles, AsyncProcesses, AsyncRules, AsyncSessions
@@ -330,7 +329,7 @@ class AsyncSandbox(KnownSandbox):
 
     async def approve(
         self,
-        files: Optional[ReviewFiles] = None,
+        files: Optional[ChosenFiles] = None,
         hunks: Hunks = None,
         message: Optional[str] = None,
         commit: bool = False,
@@ -373,7 +372,7 @@ class AsyncSandbox(KnownSandbox):
         `behavior` permits that without a person."""
         return await self._transport.run(self._life.finish(outcome))
 
-    async def discard(self, files: Optional[ReviewFiles] = None, stop: bool = False) -> int:
+    async def discard(self, files: Optional[ChosenFiles] = None, stop: bool = False) -> int:
         """Discards the changes of `files`, or all changes, and returns the number of files. The agent sees the original files again. `stop` as in
         `approve`."""
         return await self._transport.run(_review.discard(self.id, files, stop))

@@ -1,4 +1,4 @@
-"""The old name of sandboxes over directories, as coroutines."""
+"""As workspace.py, for programs with an event loop. Made from it by tools/make-async-sdk."""
 
 from __future__ import annotations
 

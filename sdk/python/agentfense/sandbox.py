@@ -11,8 +11,7 @@ from ._calls import Command, Env, Input, Limits, OnOutput, Runtime
 from ._convert import Seconds
 from ._known import KnownSandbox
 from ._lifecycle import AtEnd, Life
-from ._review import Files as ReviewFiles
-from ._review import Hunks
+from ._review import ChosenFiles, Hunks
 from ._rpc import CommandStream, Options, Plan, Transport, is_local, make_options
 from .client import SessionWrapper
 from .parts import Commands, Comments, Files, Processes, Rules, Sessions
@@ -354,7 +353,7 @@ class Sandbox(KnownSandbox):
 
     def approve(
         self,
-        files: Optional[ReviewFiles] = None,
+        files: Optional[ChosenFiles] = None,
         hunks: Hunks = None,
         message: Optional[str] = None,
         commit: bool = False,
@@ -397,7 +396,7 @@ class Sandbox(KnownSandbox):
         `behavior` permits that without a person."""
         return self._transport.run(self._life.finish(outcome))
 
-    def discard(self, files: Optional[ReviewFiles] = None, stop: bool = False) -> int:
+    def discard(self, files: Optional[ChosenFiles] = None, stop: bool = False) -> int:
         """Discards the changes of `files`, or all changes, and returns the number of files. The agent sees the original files again. `stop` as in
         `approve`."""
         return self._transport.run(_review.discard(self.id, files, stop))

@@ -90,6 +90,11 @@ def test_a_wheel_needs_no_protoc_and_no_network(tmp_path, server, of):
     assert done.stdout == f"{tmp_path / 'installed/agentfense/__init__.py'} True\n", done.stderr
 
 
+def test_the_modules_for_event_loops_are_made_of_the_others():
+    done = subprocess.run([ROOT / "tools/make-async-sdk", "--check"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
 def test_the_types_are_sound(tmp_path):
     if not shutil.which("mypy"):
         pytest.skip("no mypy")
