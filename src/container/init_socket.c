@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -12,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "wire/init_proto.h"
 
 /* Binds through the directory's descriptor, because the path may be too long for a socket address. The socket is open to all
  * users, because the sandbox's user must connect, but only the container can reach it. */
@@ -71,20 +71,8 @@ int init_socket_accept(int fd, uid_t uid, int *ret_fd, pid_t *ret_pid, int *ret_
 
 int init_socket_pass_fd(int fd, int passed_fd, struct err *err)
 {
-    char byte = 0;
-    struct iovec content = { .iov_base = &byte, .iov_len = 1 };
-    union {
-        char bytes[CMSG_SPACE(sizeof(int))];
-        struct cmsghdr align;
-    } control = { 0 };
-    struct msghdr message = {
-        .msg_iov = &content, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof(control.bytes)
-    };
-    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    const struct frame frame = { .type = INIT_SOCKET_FRAME, .fd_count = 1, .fds = { passed_fd } };
+    int r = frame_send(fd, &frame, FRAME_WAIT);
 
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof(int));
-    memcpy(CMSG_DATA(header), &passed_fd, sizeof(int));
-    return sendmsg(fd, &message, MSG_NOSIGNAL) < 0 ? err_errno(err, -errno, "handing init its socket") : 0;
+    return r < 0 ? err_errno(err, r, "handing init its socket") : 0;
 }

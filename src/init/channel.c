@@ -32,41 +32,13 @@ int channel_inherit(int fd)
     return fd;
 }
 
-/* Returns the one descriptor of a packet; -EPROTO. */
-static int receive_fd(int from)
-{
-    char byte;
-    struct iovec content = { .iov_base = &byte, .iov_len = 1 };
-    union {
-        char bytes[CMSG_SPACE(sizeof(int))];
-        struct cmsghdr align;
-    } control;
-    struct msghdr message = {
-        .msg_iov = &content, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof(control.bytes)
-    };
-    struct cmsghdr *header;
-    ssize_t n;
-    int fd;
-
-    do
-        n = recvmsg(from, &message, MSG_CMSG_CLOEXEC);
-    while (n < 0 && errno == EINTR);
-    if (n <= 0)
-        return n < 0 ? -errno : -ECONNRESET;
-    header = CMSG_FIRSTHDR(&message);
-    if (!header || header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS ||
-        header->cmsg_len != CMSG_LEN(sizeof(int)))
-        return -EPROTO;
-    memcpy(&fd, CMSG_DATA(header), sizeof(fd));
-    return fd;
-}
-
 int channel_fetch(const char *path)
 {
     struct sockaddr_un address = { .sun_family = AF_UNIX };
     size_t len = strlen(path);
+    struct frame frame;
     autofd int fd = -1;
-    int gift;
+    int r;
 
     if (len >= sizeof(address.sun_path))
         return -ENAMETOOLONG;
@@ -74,8 +46,13 @@ int channel_fetch(const char *path)
     fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (fd < 0 || connect(fd, (struct sockaddr *) &address, sizeof(address)) < 0)
         return -errno;
-    gift = receive_fd(fd);
-    return gift < 0 ? gift : channel_inherit(gift);
+    r = frame_receive(fd, NULL, 0, FRAME_WAIT, &frame);
+    if (r < 0)
+        return r;
+    if (frame.type == INIT_SOCKET_FRAME && frame.fd_count == 1)
+        return channel_inherit(frame_take_fd(&frame, 0));
+    frame_close_fds(&frame);
+    return -EPROTO;
 }
 
 int channel_report(int channel, const struct init_report *report, int fd, enum frame_wait wait)

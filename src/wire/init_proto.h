@@ -78,6 +78,9 @@ enum init_step {
 
 #define INIT_EXECS_MAX 1024
 
+/* The type of the one frame that passes init its socket, the frame's descriptor, where init cannot inherit it. Its id is 0. */
+#define INIT_SOCKET_FRAME 32
+
 struct init_report {
     enum init_report_type type;
     uint64_t id; /* 0 for HELLO */

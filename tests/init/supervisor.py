@@ -18,6 +18,7 @@ MAIN, TREE, BELOW = range(3)
 STEPS = {1: "request", 2: "fork", 3: "keeper", 4: "tty", 5: "descriptors", 6: "session", 7: "limits", 8: "user", 9: "cwd",
          10: "exec"}
 PID1, PROC = 1, 2
+SOCKET_FRAME = 32
 
 PAYLOAD_MAX = 65536
 NO_LIMIT = 2**64 - 1

@@ -12,8 +12,8 @@ import time
 import pytest
 
 from conftest import INIT, NOBODY, start
-from supervisor import (GONE, HEADER, KILL, SHUTDOWN, SPAWN, SPAWNED, SPAWN_FAILED, WAIT, Supervisor, eventually, frame,
-                        kill_payload, spawn_payload)
+from supervisor import (GONE, HEADER, KILL, SHUTDOWN, SOCKET_FRAME, SPAWN, SPAWNED, SPAWN_FAILED, WAIT, Supervisor, eventually,
+                        frame, kill_payload, spawn_payload)
 
 IS_LONG = os.environ.get("AGENTFENSE_LONG") == "1"
 
@@ -109,7 +109,7 @@ def test_it_is_given_its_socket_at_a_path(tmp_path):
     process = subprocess.Popen([INIT, "--socket", path])
     door = listener.accept()[0]
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    socket.send_fds(door, [b"x"], [theirs.fileno()])
+    socket.send_fds(door, [frame(SOCKET_FRAME, 0, fd_count=1)], [theirs.fileno()])
     theirs.close()
     sup = Supervisor(ours, process).greet()
     listener.close()
@@ -120,21 +120,26 @@ def test_it_is_given_its_socket_at_a_path(tmp_path):
     door.close()
 
 
-@pytest.mark.parametrize("answer", ["nothing", "no descriptor", "no socket", "a stream"])
+@pytest.mark.parametrize("answer", ["nothing", "no descriptor", "no frame", "another frame", "no socket", "a stream"])
 def test_whoever_gives_it_something_else_ends_it(tmp_path, answer):
     path = str(tmp_path / "s")
     listener = listen(path)
     process = subprocess.Popen([INIT, "--socket", path], stderr=subprocess.DEVNULL)
     door = listener.accept()[0]
     pair = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    seqpacket = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     if answer == "no descriptor":
-        door.send(b"x")
+        door.send(frame(SOCKET_FRAME, 0))
+    elif answer == "no frame":
+        socket.send_fds(door, [b"x"], [seqpacket[0].fileno()])
+    elif answer == "another frame":
+        socket.send_fds(door, [frame(SOCKET_FRAME + 1, 0, fd_count=1)], [seqpacket[0].fileno()])
     elif answer != "nothing":
-        socket.send_fds(door, [b"x"], [0 if answer == "no socket" else pair[0].fileno()])
+        socket.send_fds(door, [frame(SOCKET_FRAME, 0, fd_count=1)], [0 if answer == "no socket" else pair[0].fileno()])
     door.close()
     assert process.wait(WAIT) == SETUP
     listener.close()
-    for sock in pair:
+    for sock in (*pair, *seqpacket):
         sock.close()
 
 

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include "container/init_socket.h"
+#include "wire/init_proto.h"
 
 struct door {
     char dir[32];
@@ -50,9 +51,7 @@ static void whoever_is_expected_gets_the_descriptor(void **state)
 {
     struct door *door = *state;
     autofd int guest = knock(door), host = -1, pidfd = -1, gift = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    char byte, control[CMSG_SPACE(sizeof(int))];
-    struct iovec content = { &byte, 1 };
-    struct msghdr message = { .msg_iov = &content, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control) };
+    struct frame frame;
     struct stat a, b;
     pid_t pid = 0;
     int got;
@@ -61,9 +60,9 @@ static void whoever_is_expected_gets_the_descriptor(void **state)
     assert_int_equal(init_socket_accept(door->fd, geteuid(), &host, &pid, &pidfd, NULL), 0);
     assert_true(pid == getpid() && pidfd >= 0);
     assert_int_equal(init_socket_pass_fd(host, gift, NULL), 0);
-    assert_int_equal(recvmsg(guest, &message, MSG_CMSG_CLOEXEC), 1);
-    assert_non_null(CMSG_FIRSTHDR(&message));
-    memcpy(&got, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof(got));
+    assert_int_equal(frame_receive(guest, NULL, 0, FRAME_WAIT, &frame), 0);
+    assert_true(frame.type == INIT_SOCKET_FRAME && frame.fd_count == 1);
+    got = frame_take_fd(&frame, 0);
     assert_true(fstat(got, &a) == 0 && fstat(gift, &b) == 0 && a.st_rdev == b.st_rdev);
     close(got);
     close(steal_fd(&door->fd));
