@@ -17,7 +17,7 @@ static void what_did_not_change_is_the_same(void **state)
 
     (void) state;
     assert_int_equal(base_stamp_differs(seen, &st), 0);
-    /* Owner, mode and number of links are told by a fresh stat. */
+    /* Owner, mode and link count come from a fresh stat. */
     st.st_mode |= 0111;
     st.st_nlink = 9;
     assert_int_equal(base_stamp_differs(seen, &st), 0);

@@ -65,7 +65,7 @@ static void end(struct other *o)
     close(o->fds[1]);
 }
 
-/* Looks at the file that caller_syscall_get() looks at, with more patience. */
+/* Reads the file that caller_syscall_get() reads, but waits longer. */
 static void await_sleep(const struct other *o)
 {
     int64_t deadline_ns = clock_now_ns() + 60 * CLOCK_NS_PER_SEC;
@@ -97,7 +97,7 @@ static void who_sleeps_is_seen(void **state)
     end(&o);
 }
 
-/* On a busy machine a thread may not lie down while caller_syscall_get() has patience, or sleep before it is asked: then this is tried again. */
+/* On a busy machine a thread may not sleep in time, or sleep before caller_syscall_get() looks: then the test tries again. */
 static void who_is_about_to_sleep_is_waited_for(void **state)
 {
     bool was_seen = false;

@@ -9,8 +9,8 @@
 #include "fence/handle.h"
 
 /*
- * No test here can have a file system that folds case. procfs is like one in what matters: nobody has told that it compares names as
- * bytes, and it answers to names that it does not list, which are those of threads.
+ * No test can rely on a file system that folds case. procfs behaves like one: it is not known to compare names as bytes, and it
+ * finds names that it does not list, those of threads.
  */
 struct thread {
     pthread_mutex_t lock;
@@ -97,7 +97,7 @@ static void a_name_that_came_since_the_listing_is_found(void **state)
     close(proc.fd);
 }
 
-/* Where names are bytes nothing is compared: this one would not be found. */
+/* Where names are bytes nothing is compared: a comparison would not find this one. */
 static void an_ordinary_directory_is_not_listed(void **state)
 {
     struct fixture x;

@@ -1,4 +1,4 @@
-/* The change log: what is told of changes, and that going round in circles does not fill it. */
+/* The change log: what it records of changes, and that repeated changes do not fill it. */
 #include "fence_fixture.h"
 
 #include <pthread.h>
@@ -29,7 +29,7 @@ static void begin(struct fixture *x)
     x->fence->exec_of = exec_of;
 }
 
-/* How many lines say this. */
+/* Counts the lines that contain this. */
 static unsigned count(struct fixture *x, const char *words)
 {
     autodone(buf) struct buf text = BUF_EMPTY;
@@ -89,7 +89,7 @@ static void another_command_is_told_of_and_so_is_the_first_after_it(void **state
     fixture_done(&x);
 }
 
-/* A path that left the delta begins anew, whoever says so. */
+/* A path that left the delta is logged again. */
 static void what_left_the_delta_is_told_again(void **state)
 {
     struct fixture x;
@@ -110,7 +110,7 @@ static void what_left_the_delta_is_told_again(void **state)
     fixture_done(&x);
 }
 
-/* Whoever moves something to a name tells of that name, too. */
+/* A rename logs its target too. */
 static void a_new_place_is_told(void **state)
 {
     struct fixture x;
@@ -134,7 +134,7 @@ static off_t size_of(struct fixture *x)
     return st.st_size;
 }
 
-/* Ever new names, by ever new commands; and saves the way editors do it. */
+/* New names by new commands, and saves as editors make them. */
 static void churn(struct fixture *x, int rounds)
 {
     for (int i = 0; i < rounds; i++) {
@@ -167,18 +167,18 @@ static void what_came_and_went_is_forgotten(void **state)
         change_log_await_rewrite(x.fence->change_log);
         most = size_of(&x) > most ? size_of(&x) : most;
     }
-    assert_in_range(most, 1000, 80000); /* of 800,000 that were told */
+    assert_in_range(most, 1000, 80000); /* 800,000 bytes were logged */
     assert_int_equal(count(&x, "\"created\",\"path\":\"first\""), 1);
     assert_int_equal(count(&x, "\"deleted\",\"path\":\"old\""), 1);
     assert_true(count(&x, "\"to\":\"doc\"") >= 2);
-    /* What is told afterwards is in the file that has the name. */
+    /* Later lines are in the file that has the name. */
     running = "ex_last";
     make_file(&x, "", "last", "text");
     assert_int_equal(count(&x, "\"created\",\"path\":\"last\",\"exec\":\"ex_last\""), 1);
     fixture_done(&x);
 }
 
-/* The lines about a path may have gone with it: a second time is told again, also by the command that was told of. */
+/* Compaction may have removed the lines about a path, so its next change is logged again, also for the same command. */
 static void what_comes_back_is_told_again(void **state)
 {
     struct fixture x;
@@ -199,7 +199,7 @@ static void what_comes_back_is_told_again(void **state)
     fixture_done(&x);
 }
 
-/* As those who apply changes do it (review/change_log_index.c). */
+/* Appends as appliers of changes do (review/change_log_index.c). */
 static void say_in_between(struct fixture *x)
 {
     for (;;) {
@@ -226,7 +226,7 @@ static void *say_often(void *arg)
     struct others *o = arg;
 
     while (!atomic_load(&o->is_over)) {
-        /* Where the others get little of the CPU, not without end. */
+        /* Bounded, in case the other threads get little CPU time. */
         if (size_of(o->x) < 1 << 20)
             say_in_between(o->x);
         else
@@ -235,7 +235,7 @@ static void *say_often(void *arg)
     return NULL;
 }
 
-/* All up to the last newline: behind that somebody may be about to write. */
+/* Everything up to the last newline: a writer may be about to write behind it. */
 static void check_lines(struct fixture *x)
 {
     autodone(buf) struct buf text = BUF_EMPTY;
@@ -270,7 +270,7 @@ static void what_others_say_meanwhile_stays_whole(void **state)
     fixture_done(&x);
 }
 
-/* It may not have happened yet. */
+/* The change may not have happened yet. */
 static void what_is_young_stays(void **state)
 {
     struct fixture x;
@@ -285,7 +285,7 @@ static void what_is_young_stays(void **state)
     fixture_done(&x);
 }
 
-/* A line without its end, for want of room, takes none of those that follow with it. */
+/* A line that was cut off for lack of space does not damage the lines that follow. */
 static void a_torn_line_is_the_only_one_lost(void **state)
 {
     struct rlimit old, little;
@@ -307,7 +307,7 @@ static void a_torn_line_is_the_only_one_lost(void **state)
     fixture_done(&x);
 }
 
-/* Killed at any moment, also in those in which the compacted text takes the place of the whole. */
+/* Killed at any moment, also while the compacted text replaces the log. */
 static void a_kill_leaves_a_whole_diary(void **state)
 {
     (void) state;
@@ -340,7 +340,7 @@ static void a_kill_leaves_a_whole_diary(void **state)
     }
 }
 
-/* Or somebody inside could find two paths that are told of as one. */
+/* Otherwise a process inside could find two paths that are logged as one. */
 static void nobody_can_know_which_paths_are_the_same_by_hash(void **state)
 {
     struct fixture x;

@@ -13,8 +13,8 @@
 
 #define CLIENT 1
 
-/* Where the process may not return from SCHED_IDLE there is nothing to try. The machine is taken for a calm one: no test may depend
- * on what else runs on it. */
+/* Skips the test if the process may not leave SCHED_IDLE. The machine counts as idle, so no test depends on what else runs on
+ * it. */
 static void begin(struct cpu_follow *cpu_follow, struct client_affinity *p)
 {
     *cpu_follow = (struct cpu_follow){ 0 };
@@ -25,24 +25,24 @@ static void begin(struct cpu_follow *cpu_follow, struct client_affinity *p)
     *p = (struct client_affinity){ .thread = (int) gettid() };
 }
 
-/* Requests of one client, each soon after the other. Returns when the last one came. */
-static int64_t ask(struct cpu_follow *cpu_follow, struct client_affinity *p, int64_t now_ns, int count)
+/* Sends requests of one client, each soon after the other. Returns the time of the last one. */
+static int64_t send_requests(struct cpu_follow *cpu_follow, struct client_affinity *p, int64_t now_ns, int count)
 {
     for (int i = 0; i < count; i++)
         cpu_follow_request(cpu_follow, p, CLIENT, true, now_ns += 50000);
     return now_ns;
 }
 
-static void a_worker_stands_back_for_a_client_that_asks_again_and_again(void **state)
+static void a_worker_yields_to_a_client_that_sends_request_after_request(void **state)
 {
     struct cpu_follow cpu_follow;
     struct client_affinity p;
 
     (void) state;
     begin(&cpu_follow, &p);
-    ask(&cpu_follow, &p, clock_now_ns(), 3);
+    send_requests(&cpu_follow, &p, clock_now_ns(), 3);
     assert_int_equal(sched_getscheduler(0), SCHED_OTHER);
-    ask(&cpu_follow, &p, p.last_ns, 3);
+    send_requests(&cpu_follow, &p, p.last_ns, 3);
     assert_int_equal(sched_getscheduler(0), SCHED_IDLE);
     assert_true(cpu_follow_is_yielding(&cpu_follow, &p));
     cpu_follow_end(&cpu_follow, &p);
@@ -50,7 +50,7 @@ static void a_worker_stands_back_for_a_client_that_asks_again_and_again(void **s
     assert_false(cpu_follow_is_yielding(&cpu_follow, &p));
 }
 
-static void it_is_as_before_when_another_client_asks(void **state)
+static void it_stops_when_another_client_sends_a_request(void **state)
 {
     struct cpu_follow cpu_follow;
     struct client_affinity p;
@@ -58,13 +58,13 @@ static void it_is_as_before_when_another_client_asks(void **state)
 
     (void) state;
     begin(&cpu_follow, &p);
-    now = ask(&cpu_follow, &p, clock_now_ns(), 10);
+    now = send_requests(&cpu_follow, &p, clock_now_ns(), 10);
     assert_int_equal(sched_getscheduler(0), SCHED_IDLE);
     cpu_follow_request(&cpu_follow, &p, CLIENT + 1, true, now + 1);
     assert_int_equal(sched_getscheduler(0), SCHED_OTHER);
 }
 
-static void it_is_as_before_when_a_client_took_its_time(void **state)
+static void it_stops_when_the_client_pauses(void **state)
 {
     struct cpu_follow cpu_follow;
     struct client_affinity p;
@@ -72,12 +72,12 @@ static void it_is_as_before_when_a_client_took_its_time(void **state)
 
     (void) state;
     begin(&cpu_follow, &p);
-    now = ask(&cpu_follow, &p, clock_now_ns(), 10);
+    now = send_requests(&cpu_follow, &p, clock_now_ns(), 10);
     cpu_follow_request(&cpu_follow, &p, CLIENT, true, now + 2 * CLOCK_NS_PER_MS);
     assert_int_equal(sched_getscheduler(0), SCHED_OTHER);
 }
 
-static void nobody_stands_back_on_a_busy_machine(void **state)
+static void no_worker_yields_on_a_busy_machine(void **state)
 {
     struct cpu_follow cpu_follow;
     struct client_affinity p;
@@ -85,16 +85,16 @@ static void nobody_stands_back_on_a_busy_machine(void **state)
 
     (void) state;
     begin(&cpu_follow, &p);
-    now = ask(&cpu_follow, &p, clock_now_ns(), 10);
+    now = send_requests(&cpu_follow, &p, clock_now_ns(), 10);
     assert_int_equal(sched_getscheduler(0), SCHED_IDLE);
     assert_false(cpu_follow_is_overloaded(&cpu_follow, now));
     cpu_follow.running = cpu_follow.cpus;
     assert_true(cpu_follow_is_overloaded(&cpu_follow, now));
-    ask(&cpu_follow, &p, now, 1);
+    send_requests(&cpu_follow, &p, now, 1);
     assert_int_equal(sched_getscheduler(0), SCHED_OTHER);
 }
 
-static void only_one_stands_back(void **state)
+static void only_one_worker_yields(void **state)
 {
     struct cpu_follow cpu_follow;
     struct client_affinity p;
@@ -102,13 +102,13 @@ static void only_one_stands_back(void **state)
     (void) state;
     begin(&cpu_follow, &p);
     atomic_store(&cpu_follow.yielding_thread, 1 << 30);
-    ask(&cpu_follow, &p, clock_now_ns(), 10);
+    send_requests(&cpu_follow, &p, clock_now_ns(), 10);
     assert_int_equal(sched_getscheduler(0), SCHED_OTHER);
     assert_int_equal(cpu_follow.yielding_thread, 1 << 30);
 }
 
-/* And not at once again, each time for longer. */
-static void whoever_is_rescued_is_as_before(void **state)
+/* It does not yield again at once, and waits longer each time. */
+static void a_restored_worker_has_its_policy_back_for_a_while(void **state)
 {
     struct cpu_follow cpu_follow;
     struct client_affinity p;
@@ -116,20 +116,20 @@ static void whoever_is_rescued_is_as_before(void **state)
 
     (void) state;
     begin(&cpu_follow, &p);
-    now = ask(&cpu_follow, &p, clock_now_ns(), 10);
+    now = send_requests(&cpu_follow, &p, clock_now_ns(), 10);
     cpu_follow_restore(&cpu_follow, now);
     assert_int_equal(sched_getscheduler(0), SCHED_OTHER);
-    ask(&cpu_follow, &p, now, 10);
+    send_requests(&cpu_follow, &p, now, 10);
     assert_int_equal(sched_getscheduler(0), SCHED_OTHER);
     first = cpu_follow.backoff_until_ns - now;
-    now = ask(&cpu_follow, &p, cpu_follow.backoff_until_ns, 10);
+    now = send_requests(&cpu_follow, &p, cpu_follow.backoff_until_ns, 10);
     assert_int_equal(sched_getscheduler(0), SCHED_IDLE);
     cpu_follow_restore(&cpu_follow, now);
     assert_int_equal(sched_getscheduler(0), SCHED_OTHER);
     assert_true(cpu_follow.backoff_until_ns - now > first);
 }
 
-static void nobody_rests_where_nobody_stood_back(void **state)
+static void restoring_without_a_yielding_worker_does_nothing(void **state)
 {
     struct cpu_follow cpu_follow = { 0 };
 
@@ -138,7 +138,7 @@ static void nobody_rests_where_nobody_stood_back(void **state)
     assert_int_equal(cpu_follow.backoff_until_ns, 0);
 }
 
-static void moving_to_a_client_binds_nobody(void **state)
+static void moving_to_a_client_does_not_bind_the_worker(void **state)
 {
     struct cpu_follow cpu_follow;
     struct client_affinity p;
@@ -158,14 +158,14 @@ static void moving_to_a_client_binds_nobody(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_worker_stands_back_for_a_client_that_asks_again_and_again),
-        cmocka_unit_test(it_is_as_before_when_another_client_asks),
-        cmocka_unit_test(it_is_as_before_when_a_client_took_its_time),
-        cmocka_unit_test(nobody_stands_back_on_a_busy_machine),
-        cmocka_unit_test(only_one_stands_back),
-        cmocka_unit_test(whoever_is_rescued_is_as_before),
-        cmocka_unit_test(nobody_rests_where_nobody_stood_back),
-        cmocka_unit_test(moving_to_a_client_binds_nobody),
+        cmocka_unit_test(a_worker_yields_to_a_client_that_sends_request_after_request),
+        cmocka_unit_test(it_stops_when_another_client_sends_a_request),
+        cmocka_unit_test(it_stops_when_the_client_pauses),
+        cmocka_unit_test(no_worker_yields_on_a_busy_machine),
+        cmocka_unit_test(only_one_worker_yields),
+        cmocka_unit_test(a_restored_worker_has_its_policy_back_for_a_while),
+        cmocka_unit_test(restoring_without_a_yielding_worker_does_nothing),
+        cmocka_unit_test(moving_to_a_client_does_not_bind_the_worker),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,7 +7,7 @@
 
 static const char *const all[] = { "/**=write", NULL };
 
-/* In the order in which they are made: whoever is killed leaves the first few. */
+/* In the order in which they are made: a killed process leaves the first few. */
 static const char *const parts[] = { "delta", "delta/meta", "delta/meta/pre", "delta/work", "delta/data" };
 
 static void one_half_made_is_taken_up_again(void **state)
@@ -42,7 +42,7 @@ static int open_over(struct fixture *x, struct err *err)
     return fence_new(&config, &x->fence, err);
 }
 
-/* By a descriptor of the base, as supervisors have it; or as who looks at the delta alone. */
+/* Opens the base by a descriptor, as supervisors do, or checks it for the delta alone. */
 static int open_bound(struct fixture *x, const char *dir, struct err *err)
 {
     autofree char *base = xprintf("%s/base", x->dir), *delta = xprintf("%s/delta", x->dir);
@@ -91,7 +91,7 @@ static void one_is_for_the_directory_that_it_was_made_over(void **state)
     err = ERR_NONE;
     assert_refused(open_over(&x, &err), &err);
     err = ERR_NONE;
-    assert_int_equal(open_bound(&x, "other", &err), 0); /* where the right one is now, by a descriptor */
+    assert_int_equal(open_bound(&x, "other", &err), 0); /* the path of the right one, opened by a descriptor */
     exchange(&x);
     assert_int_equal(look(&x, &err), 0);
     fixture_done(&x);
@@ -138,7 +138,7 @@ static void what_holds_something_else_is_no_delta(void **state)
     }
 }
 
-/* What cannot be read now is another's no more than it was before. */
+/* A base that cannot be read counts as the same. */
 static void without_descriptors_it_is_not_taken_for_another_s(void **state)
 {
     struct rlimit old, small;
@@ -167,7 +167,7 @@ static void without_descriptors_it_is_not_taken_for_another_s(void **state)
     fixture_done(&x);
 }
 
-/* Whoever only looks at changes may be a server with many threads. */
+/* Reading changes may happen in a server with many threads. */
 static void settling_changes_nothing_of_the_process(void **state)
 {
     struct err err = ERR_NONE;

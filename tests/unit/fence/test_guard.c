@@ -53,7 +53,7 @@ static void new_rules_hold_at_once(void **state)
     fixture_done(&x);
 }
 
-/* Nothing of it is used: that there is one says that the kernel reads without asking. */
+/* It is not used; its presence means that the kernel reads without asking. */
 static void rules_are_not_changed_where_files_are_read_past_us(void **state)
 {
     struct fixture x;

@@ -121,7 +121,7 @@ static void a_missing_pair_makes_no_two_files_one(void **state)
     make(&x, "x");
     off_t bytes = log_bytes(&x);
     fixture_close(&x);
-    /* As after a crash between the change and its pair; and torn. */
+    /* Leaves the log as after a crash between the change and its pair, or with an incomplete pair. */
     autofree char *log = xprintf("%s/delta/meta/numbers", x.dir);
     assert_int_equal(truncate(log, bytes - 9), 0);
     fixture_open(&x, all, 0);
@@ -161,7 +161,7 @@ static void what_is_void_goes_at_the_next_mount(void **state)
     fixture_done(&x);
 }
 
-/* A kill between a change and its pair, where that makes the table of pairs grow while it is loaded. */
+/* A kill between a change and its pair, with the table of pairs growing while it is loaded. */
 static void a_missing_pair_does_no_harm_where_changes_are_handed_over(void **state)
 {
     struct fixture x;
@@ -196,7 +196,7 @@ static void a_missing_pair_does_no_harm_where_changes_are_handed_over(void **sta
     fixture_done(&x);
 }
 
-/* Ever new names, on a mount that nobody takes down: what is written about those that are gone goes, too. */
+/* New names on a long-lived mount: records about removed ones are dropped too. */
 static void names_that_came_and_went_leave_no_trace(void **state)
 {
     (void) state;
@@ -231,7 +231,7 @@ static void names_that_came_and_went_leave_no_trace(void **state)
     }
 }
 
-/* Killed at any moment, also while a long log is written anew. */
+/* Killed at any moment, also while a long log is rewritten. */
 static void a_kill_loses_no_number(void **state)
 {
     (void) state;
@@ -272,7 +272,7 @@ static void a_kill_loses_no_number(void **state)
     }
 }
 
-/* All that is there stays, however long the log. */
+/* Everything that exists keeps its pair, however long the log is. */
 static void a_long_log_of_names_that_are_there_loses_none(void **state)
 {
     enum { FILES = 600 };
@@ -298,7 +298,7 @@ static void a_long_log_of_names_that_are_there_loses_none(void **state)
     fixture_done(&x);
 }
 
-/* The number that is missing is made while the tree is loaded, when what was read is still needed. */
+/* The missing number is made while the tree is loaded, when what was read is still needed. */
 static void a_long_log_with_a_missing_pair_loses_none(void **state)
 {
     enum { FILES = 40, VOID = 300000 };

@@ -100,7 +100,7 @@ static void the_ctime_of_a_directory_stays_when_it_is_forgotten(void **state)
     inode_forget(x.fence, d, 2);
     walk(&x, "d", &again);
     assert_memory_equal(&again.st_ctim, &changed.st_ctim, sizeof(again.st_ctim));
-    /* Nothing keeps it when it is gone. */
+    /* Nothing keeps a removed one in memory. */
     d = walk(&x, "d", NULL);
     assert_int_equal(op_rmdir(x.fence, &nobody, x.fence->root, "d"), 0);
     inode_forget(x.fence, d, 2);

@@ -24,7 +24,7 @@ static void writing_copies_up_and_leaves_the_base(void **state)
     fixture_done(&x);
 }
 
-/* Neither that of a deletion, nor what the base has under such a name. */
+/* Neither a deletion nor a file of the base under such a name. */
 static void markers_are_not_there_for_who_names_them(void **state)
 {
     struct fixture x;
@@ -135,7 +135,7 @@ static uint64_t used_names(struct fixture *x)
     return stats.used_inodes;
 }
 
-/* As a fence that is made anew counts them. */
+/* Compares with what a new fence counts. */
 static void assert_names_are_counted(struct fixture *x)
 {
     uint64_t used = used_names(x);
@@ -167,7 +167,7 @@ static void a_directory_that_goes_gives_back_what_it_held(void **state)
     assert_int_equal(op_rmdir(x.fence, &nobody, x.fence->root, "d"), 0);
     assert_int_equal(used_names(&x), 1);
     assert_names_are_counted(&x);
-    /* A directory that another one replaces goes too. */
+    /* A directory that another one replaces is removed as well. */
     assert_int_equal(op_unlink(x.fence, &nobody, walk(&x, "e", NULL), "c"), 0);
     assert_int_equal(op_mkdir(x.fence, &nobody, x.fence->root, "n", 0755, &answer), 0);
     assert_int_equal(op_rename(x.fence, &nobody, x.fence->root, "n", x.fence->root, "e", 0), 0);
@@ -232,7 +232,7 @@ static void *scribble(void *arg)
     return NULL;
 }
 
-/* A record of the write and the end of the name meet in one inode; the dead are found again by what it holds. */
+/* Logging a write and losing the last name meet in one inode; `log_mark` then is the index among the dead. */
 static void a_write_may_meet_the_removal_of_its_file(void **state)
 {
     enum { FILES = 400 };

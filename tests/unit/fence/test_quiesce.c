@@ -58,7 +58,7 @@ static void rmdir_at(struct fixture *x, const char *dir, const char *name)
     assert_int_equal(op_rmdir(x->fence, &nobody, *dir ? walk(x, dir, NULL) : x->fence->root, name), 0);
 }
 
-/* What is counted is what a fence that is new to the delta counts. */
+/* The quota equals what a new fence counts. */
 static void assert_counts_hold(struct fixture *x)
 {
     struct fence_stats before, after;
@@ -98,7 +98,7 @@ static void a_dropped_file_is_the_bases_again_and_stays_open(void **state)
     assert_ptr_equal(walk(&x, "f", &after), f);
     assert_int_equal(before.st_ino, after.st_ino);
     assert_int_equal(delta_entries(&x), 0);
-    /* The next write makes a new copy, of the base as it is by then. */
+    /* The next write makes a new copy of the current base. */
     put_file(&x, "base/f", "BASE F");
     write_text(&x, f, "x", 0);
     assert_content(&x, f, "xASE F");
@@ -274,7 +274,7 @@ static void content_is_replaced_at_once_and_for_who_has_it_open(void **state)
     }
     write_text(&x, walk(&x, "f", NULL), "M", 0);
     assert_content(&x, walk(&x, "f", NULL), "Merged text, longer than before");
-    /* The base's own file is nobody's to replace. */
+    /* A file of the base cannot be replaced. */
     assert_int_equal(try_release(&x, (const char *const[]){ "/g", NULL }, fd, &err), -ENOENT);
     assert_content(&x, walk(&x, "g", NULL), "base g");
     fixture_done(&x);
@@ -370,7 +370,7 @@ static void an_operation_that_does_not_end_is_waited_for_in_vain(void **state)
     fixture_done(&x);
 }
 
-/* Drivers without a fence have nobody else who would do it. */
+/* Drivers without a fence rely on this alone. */
 static void a_diary_does_not_grow_with_what_was_dropped(void **state)
 {
     static const char line[] =
@@ -504,7 +504,7 @@ static void path_of(size_t index, char out[16])
     out[n] = 0;
 }
 
-/* "" for nothing, "/" for a directory, or the content. */
+/* "" if there is nothing, "/" for a directory, or the content. */
 typedef char tree_state[PATHS][16];
 
 static void look(struct fixture *x, tree_state out)
@@ -599,14 +599,14 @@ static void do_something(struct fixture *x, unsigned *seed)
         op_mkdir(x->fence, &nobody, dir, name, 0755, &answer);
         break;
     case 5:
-        /* The kernel lets nothing be moved into itself. */
+        /* The kernel refuses to move a directory into itself. */
         if (into && !is_beneath(path, other) && !is_beneath(other, path))
             op_rename(x->fence, &nobody, dir, name, into, to, 0);
         break;
     }
 }
 
-/* What must be there after `top` was dropped. */
+/* What must be there after `top` was reverted. */
 static void expect(tree_state before, tree_state base, size_t top, tree_state out)
 {
     char top_path[16], path[16];

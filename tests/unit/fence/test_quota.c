@@ -79,7 +79,7 @@ static void a_write_beyond_the_quota_is_refused_and_a_replacing_one_is_not(void 
     fixture_done(&x);
 }
 
-/* ---- what a file in the delta counts for ---- */
+/* ---- how a file in the delta counts ---- */
 
 static char bytes_to_write[MIB];
 
@@ -225,7 +225,7 @@ static void what_was_reserved_can_be_written_when_nothing_is_left(void **state)
     fixture_done(&x);
 }
 
-/* Up to a trifle is not counted while it is only reserved. */
+/* Reserved space up to TRIFLE is not counted. */
 static void a_trifle_that_was_reserved_is_paid_for_when_it_is_written(void **state)
 {
     struct fixture x;
@@ -261,7 +261,7 @@ static void attributes_give_no_credit(void **state)
     fixture_done(&x);
 }
 
-/* It is open, and written to after it lost its name: the copy has none to count. */
+/* It is open and written to after it lost its name: the copy has no name to count. */
 static void a_copy_without_a_name_is_given_back_whole(void **state)
 {
     struct fixture x;
@@ -285,7 +285,7 @@ static void a_copy_without_a_name_is_given_back_whole(void **state)
     fixture_done(&x);
 }
 
-/* Its blocks beyond the end stay where they are. */
+/* Its blocks beyond the end stay allocated. */
 static void a_copy_counts_for_itself_and_not_for_the_file_of_the_base(void **state)
 {
     struct fixture x;
@@ -306,7 +306,7 @@ static void a_copy_counts_for_itself_and_not_for_the_file_of_the_base(void **sta
     fixture_done(&x);
 }
 
-/* ---- what goes with a directory ---- */
+/* ---- removing a directory ---- */
 
 static struct ruleset *rules_of(const char *const *rules)
 {
@@ -343,7 +343,7 @@ static void make_link(struct fixture *x, struct inode *inode, const char *dir, c
     assert_int_equal(op_link(x->fence, &nobody, inode, *dir ? walk(x, dir, NULL) : x->fence->root, name, &answer), 0);
 }
 
-/* d holds one file by itself, one with two names and one deeper down; `kept` has a second name outside. */
+/* d has a file of its own, one with two names and one deeper down; `kept` has a second name outside. */
 static void make_tree(struct fixture *x)
 {
     make_dir(x, "", "d");
@@ -379,7 +379,7 @@ static void removing_a_directory_gives_back_what_is_hidden_in_it(void **state)
     fixture_done(&x);
 }
 
-/* The kernel still knows them, as those that somebody had open. */
+/* The kernel still knows them, as if they were open. */
 static void what_is_hidden_and_open_is_given_back_when_it_is_forgotten(void **state)
 {
     struct fixture x;
@@ -428,7 +428,7 @@ static void renaming_over_a_directory_gives_back_what_is_hidden_in_it(void **sta
     fixture_done(&x);
 }
 
-/* ---- what is kept of a live base does not count, so it must not be kept for nothing ---- */
+/* ---- copies of a live base do not count, so they must not be made without need ---- */
 
 static size_t pre_images(struct fixture *x)
 {

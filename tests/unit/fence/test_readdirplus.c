@@ -92,7 +92,7 @@ static void now_and_then_one_is_tried_without(void **state)
     fixture_done(&x);
 }
 
-/* The kernel has them, and is told when they change; but what is written changes by itself. */
+/* The kernel has them and is notified of changes; but files of the delta change without notice. */
 static void what_is_known_is_listed_without(void **state)
 {
     struct fixture x;

@@ -6,7 +6,7 @@
 
 #include "fence/revalidate.h"
 
-/* The kernel is not asked here: what matters is what the next operation finds. */
+/* No kernel is involved: the tests check what the next operation finds. */
 static int setup(void **state)
 {
     struct fixture *x = xnew(struct fixture);
@@ -208,7 +208,7 @@ static void only_clean_absolute_paths_are_taken(void **state)
     assert_content(x, walk(x, "a", NULL), "new a");
 }
 
-/* Each try loses it again, and then the kernel is asked to look once more; nothing is moved, and nothing is lost. */
+/* Each attempt loses it again, and then the kernel has to look once more; nothing is moved and nothing is lost. */
 static void a_name_that_is_lost_while_it_is_renamed(void **state)
 {
     struct fixture *x = *state;
@@ -226,11 +226,11 @@ static void a_name_that_is_lost_while_it_is_renamed(void **state)
     assert_content(x, walk(x, "moved", NULL), "old a");
 }
 
-/* ---- two at a time ---- */
+/* ---- two threads ---- */
 
 #define MEETINGS 1500
 
-/* Tells of something hidden in one directory after the other, each in the moment in which the other thread looks the directory up. */
+/* Reports a change of something hidden in one directory after the other, while the other thread looks the directory up. */
 struct teller {
     struct fixture *x;
     pthread_barrier_t both;
@@ -251,7 +251,7 @@ static void *tell_of_hidden(void *cookie)
     return NULL;
 }
 
-/* A look that changed with hidden files would tell of them. */
+/* A result that changed with hidden files would reveal them. */
 static void whoever_finds_a_passage_keeps_it(void **state)
 {
     struct fixture *x = *state;

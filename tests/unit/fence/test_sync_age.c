@@ -1,4 +1,4 @@
-/* How old a change is whose hand-over failed: as old as it was. */
+/* A change whose sync-out failed is as old as it was. */
 #include "fence_fixture.h"
 
 #include <time.h>
@@ -7,7 +7,7 @@
 
 static const char *const all[] = { "/**=write", NULL };
 
-/* Gives every file a second name, as a codebase does, and then takes it away again. */
+/* Links every file elsewhere, as a codebase does, and then removes the link. */
 struct taker {
     struct fixture *x;
     bool fails, leaves;
@@ -72,7 +72,7 @@ static void it_is_as_old_as_before_however_often_it_is_tried(void **state)
     int64_t first = asked(&x, &t);
     assert_int_equal(asked(&x, &t), first);
     assert_true(is_noted(&x));
-    /* A process that is ended meanwhile knows it from the delta. */
+    /* A process that is killed and replaced reads it from the delta. */
     fixture_close(&x);
     fixture_open(&x, all, 0);
     assert_int_equal(asked(&x, &t), first);
@@ -94,7 +94,7 @@ static void what_is_changed_again_is_newer(void **state)
     write_text(&x, walk(&x, "f", NULL), "TEXT", 0);
     int64_t second = asked(&x, &t);
     assert_true(second > first);
-    /* Another file by that name is another file. */
+    /* Another file of that name is another file. */
     assert_int_equal(op_unlink(x.fence, &nobody, x.fence->root, "f"), 0);
     make_file(&x, "", "f", "TEXT");
     assert_true(asked(&x, &t) > second);
@@ -114,7 +114,7 @@ static void what_is_left_behind_keeps_its_age(void **state)
     t.leaves = true;
     assert_int_equal(asked(&x, &t), first);
     assert_true(is_noted(&x));
-    make_file(&x, "", "g", "new"); /* or there would be nothing to hand over */
+    make_file(&x, "", "g", "new"); /* otherwise there would be nothing to sync out */
     assert_int_equal(asked(&x, &t), first);
     fixture_done(&x);
 }

@@ -4,16 +4,16 @@
 #include "fence/handle.h"
 #include "fence/sync_out.h"
 
-/* Takes changes into the base as a codebase would: all at once, by renames. */
+/* Applies changes to the base as a codebase would: all at once, by renames. */
 struct taker {
     struct fixture *x;
     int base_fd;
     size_t calls;
     char log[4096];           /* "+f path\n" ... in the order in which they came */
-    bool loses_below;         /* with all that is in it */
+    bool loses_below;         /* with everything in it */
     const char *loses;        /* this path does */
-    const char *stays;        /* this one is not taken */
-    int fails;                /* with this, before anything is done */
+    const char *stays;        /* this one is left */
+    int fails;                /* fails with this, before anything is applied */
     struct sync_out_base was; /* of `asks` */
     const char *asks;
     int64_t changed_ns;
@@ -132,7 +132,7 @@ static void nothing_changed_costs_no_taking(void **state)
     assert_int_equal(t.calls, 0);
     write_text(&x, walk(&x, "f", NULL), "g", 0);
     hand_over(&x, &t);
-    /* Nor does anybody wait for anybody: an operation is under way, and it does not matter. */
+    /* An operation is under way, and nothing waits for it. */
     setenv("AGENTFENSE_FAULT", "handover-impatient", 1);
     pthread_rwlock_rdlock(&x.fence->gate);
     hand_over(&x, &t);
@@ -274,7 +274,7 @@ static void hidden_files_survive_the_removal_of_their_directory(void **state)
         assert_null(walk(&x, "plain", NULL));
         reopen(&x, rules);
     }
-    /* Somebody puts something visible there: it was not there to be deleted. */
+    /* Another process puts something visible there: it did not exist when the directory was deleted. */
     usleep(20000);
     put_file(&x, "base/d/new", "n");
     make_file(&x, "", "other", "o");
@@ -423,7 +423,7 @@ static int take_and_fail(struct sync_out_change *changes, size_t count, void *co
     return r < 0 ? r : err_errno(err, -EINPROGRESS, "taking");
 }
 
-/* The promise "all or nothing" was not kept, and it was all in the end. */
+/* The callback broke its promise of "all or nothing" and applied everything in the end. */
 static void what_was_taken_all_the_same_is_let_go_the_next_time(void **state)
 {
     struct fixture x;
@@ -465,7 +465,7 @@ static void what_lost_is_the_others_from_now_on(void **state)
     assert_int_equal(hand_over(&x, &t).lost, 1);
     assert_content(&x, f, "theirs");
     assert_content(&x, g, "OURS");
-    /* To a deletion: who has it open keeps it, the name is gone. */
+    /* It lost to a deletion: a process that has it open keeps it, the name is gone. */
     t.loses = "g";
     write_text(&x, g, "ours", 0);
     assert_int_equal(unlinkat(x.fd, "base/g", 0), 0);
@@ -473,13 +473,13 @@ static void what_lost_is_the_others_from_now_on(void **state)
     assert_null(walk(&x, "g", NULL));
     handles_trim(x.fence);
     assert_content(&x, g, "ours");
-    /* The loser is kept by others by now, and not to be written any more. */
+    /* The losing file is saved elsewhere by now and must not be written any more. */
     assert_int_equal(write_text(&x, g, "OURS", 0), 4);
     assert_content(&x, g, "OURS");
     autodone(buf) struct buf loser = BUF_EMPTY;
     assert_int_equal(file_read(x.fd, "loser", 100, &loser), 0);
     assert_string_equal(loser.data, "ours");
-    /* A directory, to a file. */
+    /* A directory that lost to a file. */
     t.loses = "d";
     t.loses_below = true;
     make_dir(&x, "", "d");
@@ -508,7 +508,7 @@ static void what_was_handed_over_is_not_mistaken_for_another_file(void **state)
     struct inode *f = walk(&x, "f", NULL);
     write_text(&x, f, "OURS", 0);
     hand_over(&x, &t);
-    /* Others are told of it, and we with them: who has it open goes on writing to it. */
+    /* The file that is open goes on being written. */
     assert_int_equal(fence_base_changed(x.fence, (const char *const[]){ "/f" }, 1), 0);
     assert_int_equal(fence_base_changed(x.fence, NULL, 0), 0);
     assert_ptr_equal(walk(&x, "f", NULL), f);
@@ -529,7 +529,7 @@ static void a_change_tells_of_what_it_was_made(void **state)
     assert_int_equal(fstatat(x.fd, "base/f", &st, 0), 0);
     fixture_open(&x, all, 0);
     write_text(&x, walk(&x, "f", NULL), "o", 0);
-    /* Replaced meanwhile, and the process ends too: what it was is still known. */
+    /* It was replaced meanwhile, and the process ends too: its number is still known. */
     put_file(&x, "base/f2", "other text");
     assert_int_equal(renameat(x.fd, "base/f2", x.fd, "base/f"), 0);
     reopen(&x, all);
@@ -540,7 +540,7 @@ static void a_change_tells_of_what_it_was_made(void **state)
     assert_int_equal(t.was.ino, st.st_ino);
     assert_int_equal(t.was.size_bytes, 4);
     assert_int_equal(t.changed_ns, later.st_ctim.tv_sec * 1000000000LL + later.st_ctim.tv_nsec);
-    /* From here on it is what was handed over. */
+    /* From here on it is the synced file. */
     assert_int_equal(fstatat(x.fd, "base/f", &st, 0), 0);
     assert_int_equal(op_unlink(x.fence, &nobody, x.fence->root, "f"), 0);
     hand_over(&x, &t);
@@ -595,12 +595,12 @@ static void a_moved_tree_is_new_files_and_removals(void **state)
     hand_over(&x, &t);
     static const char come[] = "d lib\nf lib/a\nd lib/sub\nf lib/sub/b\n";
     assert_memory_equal(t.log, come, strlen(come));
-    /* What goes comes as the base lists it, a directory after what was in it. */
+    /* Removals come in the order of the base, a directory after its content. */
     assert_non_null(strstr(t.log, "- src/sub/b\n- src/sub\n"));
     assert_non_null(strstr(t.log, "- src/a\n"));
     assert_string_equal(t.log + strlen(t.log) - 6, "- src\n");
     assert_int_equal(delta_entries(&x), 0);
-    /* Who stands in it is still there. */
+    /* It is still the working directory of the process. */
     struct entry_answer answer;
     assert_int_equal(op_lookup(x.fence, &nobody, src, "a", &answer), 0);
     assert_content(&x, answer.inode, "a");
@@ -631,7 +631,7 @@ static void an_operation_that_does_not_end_stops_nothing_but_the_hand_over(void 
     assert_int_equal(fence_sync_out(x.fence, take, &t, &result, &err), -ETIMEDOUT);
     unsetenv("AGENTFENSE_FAULT");
     assert_int_equal(err.code, ERR_UNAVAILABLE);
-    /* The gate is open to others. */
+    /* The gate is open for others. */
     assert_int_equal(pthread_rwlock_tryrdlock(&x.fence->gate), 0);
     pthread_rwlock_unlock(&x.fence->gate);
     pthread_rwlock_unlock(&x.fence->gate);
@@ -667,7 +667,7 @@ static void what_stays_for_something_hidden_in_it_stays_gone(void **state)
     fixture_done(&x);
 }
 
-/* Whose number is kept must not be another's, and the log must not grow by what comes and goes. */
+/* A recorded number must not be reused, and the log must not grow by files that come and go. */
 static void numbers_of_what_was_handed_over_stay_apart(void **state)
 {
     struct fixture x;
@@ -680,7 +680,7 @@ static void numbers_of_what_was_handed_over_stay_apart(void **state)
     uint64_t a = stat_of(&x, "a").st_ino;
     assert_int_equal(op_rename(x.fence, &nobody, x.fence->root, "a", x.fence->root, "b", 0), 0);
     hand_over(&x, &t);
-    /* Somebody makes a new file of the old name. */
+    /* Another process makes a new file of the old name. */
     put_file(&x, "base/a", "new");
     uint64_t other = stat_of(&x, "a").st_ino;
     assert_int_not_equal(other, a);
@@ -701,7 +701,7 @@ static void numbers_of_what_was_handed_over_stay_apart(void **state)
     fixture_done(&x);
 }
 
-/* As a process leaves it that is killed when all is taken and nothing dropped. */
+/* Leaves the delta as a process that is killed after everything is applied and nothing removed. */
 static void a_hand_over_that_was_cut_off_is_finished_at_the_next_mount(void **state)
 {
     struct fixture x;
@@ -719,7 +719,7 @@ static void a_hand_over_that_was_cut_off_is_finished_at_the_next_mount(void **st
     static const char note[] = "dd\0fd/new";
     autofd int meta = openat(x.fd, "delta/meta", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     assert_int_equal(file_put(meta, "handover", note, sizeof(note), 0600), 0);
-    /* Nothing was taken: nothing changes. */
+    /* Nothing was applied, so nothing changes. */
     fixture_open(&x, all, 0);
     assert_content(&x, walk(&x, "d/new", NULL), "new");
     assert_null(walk(&x, "d/old", NULL));

@@ -3,7 +3,7 @@
 #include "fence/readdirplus.h"
 #include "fence/unwatched.h"
 
-/* Without a mount nobody drops pages: what is checked is what an answer says, and that it would wait. */
+/* Without a mount no pages are dropped: the tests check what an answer contains, and that it would wait. */
 static int setup(void **state)
 {
     struct fixture *x = xnew(struct fixture);
@@ -29,7 +29,7 @@ static int teardown(void **state)
     return 0;
 }
 
-/* The next look at a directory compares it. */
+/* The next look-up of a directory compares it. */
 static void let_time_pass(struct fixture *x, struct inode *dir)
 {
     x->fence->root->dir->checked_ms = dir->dir->checked_ms = 0;
@@ -67,7 +67,7 @@ static void answers_hold_for_a_second_and_elsewhere_for_long(void **state)
     in_d = lookup(x, d, "b");
     assert_true(in_d.entry_timeout_s > 1000 && in_d.attr_timeout_s > 1000);
     assert_true(lookup(x, x->fence->root, "a").entry_timeout_s == 1.0);
-    /* What the delta has is nobody else's to change. */
+    /* Others cannot change what the delta has. */
     assert_int_equal(write_text(x, walk(x, "a", NULL), "X", 0), 1);
     assert_true(lookup(x, x->fence->root, "a").attr_timeout_s > 1000);
     unwatched_remove(x->fence, x->fence->root);

@@ -12,7 +12,7 @@
 #include "base/mem.h"
 #include "policy/globset.h"
 
-/* Random globs over a few letters, one of two bytes and a stray byte: everything meets everything. */
+/* Random globs over a few letters, one of two bytes and a stray byte. */
 static const char *const bits[] = { "a", "b", "c", "*", "*", "?", "[ab]", "[!a]", "\xc3\xa9", "\xff", "[\xc3\xa0-\xc3\xbf]" };
 static const char *const name_bits[] = { "a", "b", "c", "x", "\xc3\xa9", "\xff", "\xc3" };
 
@@ -34,7 +34,7 @@ static void on_match(uint32_t target, void *cookie)
     seen[target] = true;
 }
 
-/* One after the other, as glob_matches() does it, is what all at once must give. */
+/* Matching all at once must give the same as glob_matches() for each. */
 static void agrees_with_single_globs(size_t budget_bytes)
 {
     struct budget budget = { budget_bytes };

@@ -24,7 +24,7 @@
 #define TWO RULE "  - pattern: /b\n    permission: "
 #define RANGE "priority must be a whole number from -2147483648 to 2147483647, not "
 
-/* Text with its length, as it may hold NULs. */
+/* A text and its length: it may contain NULs. */
 #define TEXT(s) (s), sizeof(s) - 1
 
 static void add_one(struct rule_list *rules)

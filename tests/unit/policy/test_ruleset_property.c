@@ -1,12 +1,9 @@
 /*
- * The compiled ruleset against a matcher that is plain to the point of being obviously right.
- *
- * Everything happens in a small world: names of one or two letters, paths of up to four names, about 22,000 paths. In it a
- * pattern is simply the set of paths it matches, found by recursion, and "contained" is "subset". The world is rich enough to
- * tell any two of the patterns generated here apart. Rules, ranks and hiding are then written down once more as the design
- * words them, without automata, and compared on random rulesets.
- *
- * POLICY_SEED=n repeats a run; the seed is printed.
+ * Compares the compiled ruleset with a matcher that is simple enough to be obviously right. Everything happens in a small
+ * world: names of one or two letters, paths of up to four names, about 22,000 paths. In it a pattern is the set of paths that
+ * it matches, found by recursion, and "contained" is "subset". The world is rich enough to tell any two of the generated
+ * patterns apart. Rules, ranks and hiding are implemented once more as the design describes them, without automata, and
+ * compared on random rulesets. POLICY_SEED=n repeats a run; the seed is printed.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -151,7 +148,7 @@ static bool subset(size_t inner, size_t outer)
     return true;
 }
 
-/* --- the rules, worded once more --- */
+/* --- the rules, implemented once more --- */
 
 struct plain_atom {
     int rule;
@@ -299,7 +296,7 @@ static void add_atom(struct plain_rules *rules, int rule, enum level level, int 
     a->cover = wide_cover ? pattern_number(more, count + 1) : a->pattern;
 }
 
-/* One random rule, given to both sides. */
+/* Adds one random rule to both. */
 static void add_random_rule(struct rule_list *list, struct plain_rules *rules)
 {
     const char *parts[PARTS_MAX];
@@ -370,9 +367,9 @@ static struct match_state *walk(struct ruleset *rules, uint32_t path)
     return at;
 }
 
-static int all_written; /* how often a whole subtree was said to be write: the check must not be idle */
+static int all_written; /* how often a whole subtree was `write`: the check must not be idle */
 
-/* What may be visible below must never be denied; what may be written likewise. */
+/* What may be visible below must never be denied, nor what may be written. */
 static void check_hints(struct ruleset *rules, const struct plain_rules *plain, const struct rule_list *list, uint32_t path,
                         const struct match_state *at)
 {
@@ -437,7 +434,7 @@ static void the_automaton_agrees_with_the_plain_matcher(void **state)
         plain.count = 0;
         for (int k = 0; k < count; k++)
             add_random_rule(&list, &plain);
-        /* Every fourth ruleset may keep nothing: the answers must not depend on what was remembered. */
+        /* Every fourth ruleset may cache nothing: the answers must not depend on the cache. */
         compare_ruleset(i % 4 == 0 ? 1 : 0, &list, &plain);
         rule_list_done(&list);
     }

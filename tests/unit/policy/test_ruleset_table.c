@@ -1,6 +1,6 @@
 /*
- * What rules mean, example by example: those of the product's documents first, then each sentence of the rules' definition.
- * Every path is asked of the compiled ruleset and of explain_path(), which does not share its automaton.
+ * What rules mean, by examples: those of the product's documents first, then each sentence of the rules' definition. Each path
+ * is checked with the compiled ruleset and with explain_path(), which does not share its automaton.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -19,7 +19,7 @@ static const char rules_text[] =
 
 static const char *const words[] = { "a", "ab", "b1", "c", "d2", "e", "xy", "axby", "s", "p", "zzz", "\xc3\xa9" };
 
-/* A path from a number, the same for every thread. */
+/* Makes a path from a number, the same for every thread. */
 static void path_of(unsigned number, char path[128])
 {
     path[0] = '\0';
@@ -53,7 +53,7 @@ static void *ask(void *cookie)
     return NULL;
 }
 
-/* All threads start on an empty cache, so they build the same places and moves at once. */
+/* All threads start with an empty cache, so they build the same states and transitions at once. */
 static void ask_from_many_threads(size_t cache_bytes)
 {
     struct rule_list list = rules_from_text(rules_text);
