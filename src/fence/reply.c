@@ -40,11 +40,6 @@ fuse_ino_t reply_node_of(const struct fence *f, const struct inode *inode)
     pthread_rwlock_rdlock(&f->gate)
 #define END() pthread_rwlock_unlock(&f->gate)
 
-static void reply_status(fuse_req_t req, int r)
-{
-    fuse_reply_err(req, r < 0 ? -r : 0);
-}
-
 static void reply_fill_entry(const struct fence *f, const struct entry_answer *answer, struct fuse_entry_param *e)
 {
     *e = (struct fuse_entry_param){
@@ -68,6 +63,35 @@ static void reply_entry(fuse_req_t req, struct fence *f, int r, const struct ent
     if (fuse_reply_entry(req, &e) == -ENOENT && answer->inode)
         inode_forget(f, answer->inode, 1);
 }
+
+/* Perform an operation behind the gate and reply with its result. `op` may use f, who and, for an entry, answer. */
+#define REPLY_STATUS(req, op)                                                                                                  \
+    do {                                                                                                                       \
+        BEGIN(req);                                                                                                            \
+        int r = op;                                                                                                            \
+        END();                                                                                                                 \
+        fuse_reply_err(req, r < 0 ? -r : 0);                                                                                   \
+    } while (0)
+
+#define REPLY_ENTRY(req, op)                                                                                                   \
+    do {                                                                                                                       \
+        struct entry_answer answer = { 0 };                                                                                    \
+        BEGIN(req);                                                                                                            \
+        int r = op;                                                                                                            \
+        END();                                                                                                                 \
+        reply_entry(req, f, r, &answer);                                                                                       \
+    } while (0)
+
+#define REPLY_WRITTEN(req, op)                                                                                                 \
+    do {                                                                                                                       \
+        BEGIN(req);                                                                                                            \
+        ssize_t n = op;                                                                                                        \
+        END();                                                                                                                 \
+        if (n < 0)                                                                                                             \
+            fuse_reply_err(req, (int) -n);                                                                                     \
+        else                                                                                                                   \
+            fuse_reply_write(req, (size_t) n);                                                                                 \
+    } while (0)
 
 static void on_init(void *userdata, struct fuse_conn_info *conn)
 {
@@ -189,10 +213,7 @@ static void on_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to
 
 static void on_access(fuse_req_t req, fuse_ino_t ino, int mask)
 {
-    BEGIN(req);
-    int r = op_access(f, &who, inode_of(f, ino), mask);
-    END();
-    reply_status(req, r);
+    REPLY_STATUS(req, op_access(f, &who, inode_of(f, ino), mask));
 }
 
 static void on_readlink(fuse_req_t req, fuse_ino_t ino)
@@ -210,68 +231,39 @@ static void on_readlink(fuse_req_t req, fuse_ino_t ino)
 
 static void on_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, dev_t rdev)
 {
-    struct entry_answer answer = { 0 };
-
     (void) rdev;
-    BEGIN(req);
-    int r = op_mknod(f, &who, inode_of(f, parent), name, mode, &answer);
-    END();
-    reply_entry(req, f, r, &answer);
+    REPLY_ENTRY(req, op_mknod(f, &who, inode_of(f, parent), name, mode, &answer));
 }
 
 static void on_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode)
 {
-    struct entry_answer answer = { 0 };
-
-    BEGIN(req);
-    int r = op_mkdir(f, &who, inode_of(f, parent), name, mode, &answer);
-    END();
-    reply_entry(req, f, r, &answer);
+    REPLY_ENTRY(req, op_mkdir(f, &who, inode_of(f, parent), name, mode, &answer));
 }
 
 static void on_symlink(fuse_req_t req, const char *target, fuse_ino_t parent, const char *name)
 {
-    struct entry_answer answer = { 0 };
-
-    BEGIN(req);
-    int r = op_symlink(f, &who, inode_of(f, parent), name, target, &answer);
-    END();
-    reply_entry(req, f, r, &answer);
+    REPLY_ENTRY(req, op_symlink(f, &who, inode_of(f, parent), name, target, &answer));
 }
 
 static void on_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t parent, const char *name)
 {
-    struct entry_answer answer = { 0 };
-
-    BEGIN(req);
-    int r = op_link(f, &who, inode_of(f, ino), inode_of(f, parent), name, &answer);
-    END();
-    reply_entry(req, f, r, &answer);
+    REPLY_ENTRY(req, op_link(f, &who, inode_of(f, ino), inode_of(f, parent), name, &answer));
 }
 
 static void on_unlink(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
-    BEGIN(req);
-    int r = op_unlink(f, &who, inode_of(f, parent), name);
-    END();
-    reply_status(req, r);
+    REPLY_STATUS(req, op_unlink(f, &who, inode_of(f, parent), name));
 }
 
 static void on_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
-    BEGIN(req);
-    int r = op_rmdir(f, &who, inode_of(f, parent), name);
-    END();
-    reply_status(req, r);
+    REPLY_STATUS(req, op_rmdir(f, &who, inode_of(f, parent), name));
 }
 
 static void on_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t newparent, const char *newname,
                       unsigned flags)
 {
-    BEGIN(req);
-    int r = op_rename(f, &who, inode_of(f, parent), name, inode_of(f, newparent), newname, flags);
-    END();
-    reply_status(req, r);
+    REPLY_STATUS(req, op_rename(f, &who, inode_of(f, parent), name, inode_of(f, newparent), newname, flags));
 }
 
 /* struct fuse_open_out of Linux 6.9, whose last field older headers call padding. */
@@ -374,31 +366,19 @@ static ssize_t reply_write_bytes(int fd, size_t size, off_t offset, void *cookie
 static void on_write(fuse_req_t req, fuse_ino_t ino, const char *bytes, size_t size, off_t offset, struct fuse_file_info *fi)
 {
     (void) fi;
-    BEGIN(req);
-    ssize_t n = op_write(f, &who, inode_of(f, ino), size, offset, reply_write_bytes, (void *) (uintptr_t) bytes);
-    END();
-    if (n < 0)
-        fuse_reply_err(req, (int) -n);
-    else
-        fuse_reply_write(req, (size_t) n);
+    REPLY_WRITTEN(req, op_write(f, &who, inode_of(f, ino), size, offset, reply_write_bytes, (void *) (uintptr_t) bytes));
 }
 
 static void on_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi)
 {
     (void) fi;
-    BEGIN(req);
-    int r = op_fsync(f, &who, inode_of(f, ino), datasync);
-    END();
-    reply_status(req, r);
+    REPLY_STATUS(req, op_fsync(f, &who, inode_of(f, ino), datasync));
 }
 
 static void on_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, off_t length, struct fuse_file_info *fi)
 {
     (void) fi;
-    BEGIN(req);
-    int r = op_fallocate(f, &who, inode_of(f, ino), mode, offset, length);
-    END();
-    reply_status(req, r);
+    REPLY_STATUS(req, op_fallocate(f, &who, inode_of(f, ino), mode, offset, length));
 }
 
 static void on_lseek(fuse_req_t req, fuse_ino_t ino, off_t offset, int whence, struct fuse_file_info *fi)
@@ -421,13 +401,7 @@ static void on_copy_file_range(fuse_req_t req, fuse_ino_t from, off_t from_offse
     (void) from_fi;
     (void) to_fi;
     (void) flags;
-    BEGIN(req);
-    ssize_t n = op_copy_range(f, &who, inode_of(f, from), from_offset, inode_of(f, to), to_offset, size);
-    END();
-    if (n < 0)
-        fuse_reply_err(req, (int) -n);
-    else
-        fuse_reply_write(req, (size_t) n);
+    REPLY_WRITTEN(req, op_copy_range(f, &who, inode_of(f, from), from_offset, inode_of(f, to), to_offset, size));
 }
 
 struct dir_reply {
@@ -532,18 +506,12 @@ static void on_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
 
 static void on_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *value, size_t size, int flags)
 {
-    BEGIN(req);
-    int r = op_setxattr(f, &who, inode_of(f, ino), name, value, size, flags);
-    END();
-    reply_status(req, r);
+    REPLY_STATUS(req, op_setxattr(f, &who, inode_of(f, ino), name, value, size, flags));
 }
 
 static void on_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)
 {
-    BEGIN(req);
-    int r = op_removexattr(f, &who, inode_of(f, ino), name);
-    END();
-    reply_status(req, r);
+    REPLY_STATUS(req, op_removexattr(f, &who, inode_of(f, ino), name));
 }
 
 /* libfuse answers missing operations with ENOSYS, and the kernel stops sending them: FLUSH; TMPFILE (EOPNOTSUPP for the
