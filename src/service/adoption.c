@@ -29,6 +29,8 @@
 /* Who is asked for one sandbox alone waits for longer. */
 #define SINGLE_MS 10000
 #define TRY_MS 2000
+
+#define SILENT "the sandbox's supervisor does not answer; it is asked again and again"
 #define CONNECT_PAUSE_MS 10
 
 #define BIT(name) SANDBOX_STATUS_BIT(SANDBOX_STATUS_##name)
@@ -92,8 +94,10 @@ static int greet(int dir_fd, int connect_ms, int hello_ms, int *ret_fd, struct e
 
     if (r == 0)
         r = hello_await(fd, hello_ms, &state, err);
-    if (r < 0)
+    if (r < 0 && r != -EPROTONOSUPPORT)
         return sandbox_dir_is_running(dir_fd) ? -EBUSY : -ENOTCONN;
+    if (r < 0)
+        return r;
     if (state != CTL_STATE_RUNNING)
         return refuse_gone(err);
     *ret_fd = steal_fd(&fd);
@@ -222,15 +226,14 @@ static void undo_creation(struct service *service, struct sandbox_conn *conn, st
 }
 
 /* Nobody can use it now, so it does not run as far as anybody can see; but what it does goes on, and its sessions live. */
-static void note_silence(const struct round *round, struct sandbox_row *row, struct err *err)
+static void note_silence(const struct round *round, struct sandbox_row *row, const char *why, struct err *err)
 {
-    static const char why[] = "the sandbox's supervisor does not answer; it is asked again and again";
     const unsigned from = BIT(STARTING) | BIT(RUNNING);
 
     janitor_doubt(round->service);
     if (!(from & SANDBOX_STATUS_BIT((unsigned) row->status)))
         return;
-    log_warn("a sandbox's supervisor does not answer", LOG_STR("sandbox_id", row->id));
+    log_warn("a sandbox runs that cannot be adopted", LOG_STR("sandbox_id", row->id), LOG_STR("reason", why));
     *err = ERR_NONE;
     if (life_move(round->service, row, from, SANDBOX_STATUS_ERROR, why, err) == 0)
         tell(round->service, row, "sandbox_failed", why);
@@ -252,7 +255,7 @@ static void start_again(const struct round *round, struct sandbox_conn *conn, st
         return;
     }
     if (state_dir_is_running(&round->service->state_dir, row->id)) {
-        note_silence(round, row, err);
+        note_silence(round, row, SILENT, err);
         return;
     }
     log_warn("a sandbox could not be started again", LOG_STR("sandbox_id", row->id), LOG_STR("error", err->text));
@@ -287,6 +290,8 @@ static void look_at(const struct round *round, struct sandbox_conn *conn, struct
     autoptr(sandbox_conn) running = sandbox_conn_find_running(&service->conns, row->id);
     int r = running ? 0 : adopt(round, conn, row, &err);
 
+    autofree char *why = xdup(r == -EPROTONOSUPPORT ? err.text : SILENT);
+
     err = ERR_NONE;
     if (row->status == SANDBOX_STATUS_DELETING) {
         if (life_delete(service, conn, row, true, &err) < 0)
@@ -295,12 +300,12 @@ static void look_at(const struct round *round, struct sandbox_conn *conn, struct
             sandbox_tell(service, &caller_system, row, "sandbox_destroyed", NULL, NULL);
     } else if (r == 0) {
         note_running(round, conn, row, &err);
-    } else if (round->is_first && row->restarts && row->status == SANDBOX_STATUS_RUNNING) {
+    } else if (r != -EPROTONOSUPPORT && round->is_first && row->restarts && row->status == SANDBOX_STATUS_RUNNING) {
         start_again(round, conn, row, &err);
     } else if (r == -ENOTCONN || r == -ENOENT) {
         note_end(round, row, reason_of_end(round, row), &err);
     } else {
-        note_silence(round, row, &err);
+        note_silence(round, row, why, &err);
     }
     if (r < 0)
         sandbox_index_settle(service, conn, row, &err); /* its directory may be gone, too */

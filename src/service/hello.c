@@ -17,6 +17,8 @@ static int receive_state(int fd, void *payload, int64_t until_ns, enum ctl_state
     if (r < 0)
         return r;
     frame_close_fds(&frame);
+    if (reply.type == CTL_REPLY_HELLO && reply.hello.version != CTL_PROTO_VERSION)
+        return -EPROTONOSUPPORT;
     if (reply.type == CTL_REPLY_HELLO)
         *ret = reply.hello.state;
     else if (reply.type == CTL_REPLY_STATE)
@@ -35,6 +37,10 @@ int hello_await(int fd, int timeout_ms, enum ctl_state *ret, struct err *err)
 
     while (r == 0 && state == CTL_STATE_BOOTING)
         r = receive_state(fd, payload, until_ns, &state);
+    if (r == -EPROTONOSUPPORT)
+        return err_set(err, ERR_FAILED_PRECONDITION, r,
+                       "the sandbox runs under another release of agentfense, which this one cannot talk to; end its process "
+                       "agentfense-supervisor, or stop the sandbox with that release, then start it again");
     if (r < 0)
         return err_errno(err, r, "greeting the sandbox's supervisor");
     *ret = state;

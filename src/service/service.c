@@ -111,11 +111,11 @@ static int open_all(struct service *service, struct err *err)
     if (r == 0)
         r = take_lock(service, err);
     if (r == 0)
-        r = state_dir_take_in(&service->state_dir, err);
+        r = store_open(options->db_url, NULL, &service->store, err);
+    if (r == 0)
+        r = state_dir_take_in(&service->state_dir, err); /* after what could keep us from starting */
     if (r == 0)
         r = find_host_id(service, err);
-    if (r == 0)
-        r = store_open(options->db_url, NULL, &service->store, err);
     if (r == 0)
         r = codebases_open(options->codebase_path, &codebase, &service->codebases, err);
     if (r == 0)
