@@ -192,7 +192,7 @@ int compat_get(struct ws *ws, struct err *err)
 {
     autodone(sandbox_row) struct sandbox_row row = { 0 };
     struct err ignored = ERR_NONE;
-    int r = sandboxes_get_row(ws->service, &ws->caller, ws->id, &row, err);
+    int r = service_find_sandbox(ws->service, &ws->caller, ws->id, &row, err);
 
     if (r < 0)
         return compat_explain(ws, r, err, NULL);
@@ -322,7 +322,7 @@ int compat_restore(struct ws *ws, struct err *err)
 int compat_workspace(struct ws *ws, struct err *err)
 {
     autodone(sandbox_row) struct sandbox_row row = { 0 };
-    int r = sandboxes_get_row(ws->service, &ws->caller, ws->id, &row, err);
+    int r = service_find_sandbox(ws->service, &ws->caller, ws->id, &row, err);
 
     if (r == 0 && sandbox_row_state(&row) != SANDBOX_STATE_ACTIVE)
         r = err_set_reason(err,

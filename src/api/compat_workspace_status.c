@@ -233,7 +233,7 @@ int compat_audit(struct ws *ws, struct err *err)
 int compat_audit_one(struct ws *ws, struct err *err)
 {
     autodone(sandbox_row) struct sandbox_row row = { 0 };
-    int r = sandboxes_get_row(ws->service, &ws->caller, ws->id, &row, err);
+    int r = service_find_sandbox(ws->service, &ws->caller, ws->id, &row, err);
 
     return r < 0 ? r : audit_answer(ws, ws->id, err);
 }

@@ -31,7 +31,7 @@ int service_find_conn(struct service *service, const struct caller *caller, cons
                       struct err *err)
 {
     autoptr(sandbox_conn) conn = sandbox_conn_find_running(&service->conns, id);
-    bool is_seen = false;
+    bool is_seen = false, is_over_directory;
 
     /* The row knows why, or by which id it is meant. */
     if (!conn) {
@@ -46,9 +46,12 @@ int service_find_conn(struct service *service, const struct caller *caller, cons
         return refuse_not_running(err);
     pthread_mutex_lock(&conn->lock);
     is_seen = conn->owner && caller_sees(caller, conn->owner);
+    is_over_directory = conn->codebase_id && !*conn->codebase_id;
     pthread_mutex_unlock(&conn->lock);
     if (!is_seen)
         return refuse_sandbox(err);
+    if (is_over_directory)
+        sandboxes_touch(service, conn->id);
     *ret = steal_ptr(&conn);
     return 0;
 }

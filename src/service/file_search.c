@@ -13,8 +13,8 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "review/acceptance.h"
+#include "service/sandbox_care.h"
 #include "service/sandbox_conn.h"
-#include "service/sandbox_reach.h"
 #include "wire/ctl_file_client.h"
 
 #define TAG 1
@@ -411,7 +411,7 @@ int file_search_run(struct service *service, const struct caller *caller, const 
     if (r == 0)
         r = take_path(&s, search->path, &clean);
     if (r == 0)
-        r = sandbox_reach_conn(service, caller, id, &s.conn, err);
+        r = sandboxes_find_conn(service, caller, id, &s.conn, err);
     if (r == 0)
         r = sandbox_conn_take_fd(s.conn, &s.fd, err);
     if (r < 0)

@@ -192,7 +192,7 @@ int reviews_finish(struct service *service, const struct caller *caller, const c
         return r;
     if (is_open)
         sandboxes_happened(service, id, event);
-    return sandboxes_get_row(service, caller, id, &ret->row, err);
+    return service_find_sandbox(service, caller, id, &ret->row, err);
 }
 
 void review_finish_done(struct review_finish *finish)

@@ -161,7 +161,7 @@ int reviews_conflicts(struct service *service, const struct caller *caller, cons
                       struct err *err)
 {
     autofree char *delta_path = sandboxes_path(service, id, "delta");
-    int r = sandboxes_get_row(service, caller, id, &ret->row, err);
+    int r = service_find_sandbox(service, caller, id, &ret->row, err);
 
     if (r < 0)
         return r;

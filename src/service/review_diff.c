@@ -185,7 +185,7 @@ static int check_state(const struct sandbox_row *row, struct err *err)
 
 int reviews_diff(struct service *service, const struct caller *caller, const char *id, struct review_diff *ret, struct err *err)
 {
-    int r = sandboxes_get_row(service, caller, id, &ret->row, err);
+    int r = service_find_sandbox(service, caller, id, &ret->row, err);
 
     if (r == 0)
         r = check_state(&ret->row, err);
@@ -332,7 +332,7 @@ int reviews_approvals(struct service *service, const struct caller *caller, cons
 {
     autodone(sandbox_row) struct sandbox_row row = { 0 };
     autofree char *delta_path = NULL;
-    int r = sandboxes_get_row(service, caller, id, &row, err);
+    int r = service_find_sandbox(service, caller, id, &row, err);
 
     if (r == 0)
         r = check_state(&row, err);

@@ -25,9 +25,10 @@ struct sandbox_conn;
 /* The profile that it was made with; "" of one that was made before there were any to choose from. Free it. */
 char *sandbox_profile(const struct sandbox_row *row);
 
-/* ERR_NOT_FOUND also for what the caller does not see. */
-int sandboxes_get_row(struct service *service, const struct caller *caller, const char *id, struct sandbox_row *ret,
-                      struct err *err);
+/* The sandbox that the caller means, by id, UUID, name or prefix, whatever its status; "sandbox not found" also for one that the caller does not
+ * see. */
+int service_find_sandbox(struct service *service, const struct caller *caller, const char *text, struct sandbox_row *ret,
+                         struct err *err);
 /* Those that an active one is held to. */
 void sandboxes_limits(struct service *service, const struct sandbox_row *row, struct limit_report *ret);
 /* The filter's account is the caller's matter. */
@@ -80,9 +81,11 @@ struct sandbox_trash {
 int sandboxes_empty_trash(struct service *service, const struct caller *caller, const struct sandbox_trash_request *wish,
                           struct sandbox_trash *ret, struct err *err);
 
-/* The conn of an active one, with a reference, counted as use. ERR_FAILED_PRECONDITION when it is not active. */
+/* service_find_conn(), which tells of one over a directory what it is instead: INVALID_STATE. */
 int sandboxes_find_conn(struct service *service, const struct caller *caller, const char *id, struct sandbox_conn **ret,
                         struct err *err);
+/* Opens its directory. */
+int sandboxes_open_dir(struct service *service, const struct caller *caller, const char *id, int *ret_fd, struct err *err);
 /* It was used: the idle clock starts again. */
 void sandboxes_touch(struct service *service, const char *id);
 /* How large its changes are now, in the row too. */

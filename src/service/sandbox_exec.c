@@ -12,7 +12,6 @@
 #include "service/commands.h"
 #include "service/profiles.h"
 #include "service/sandbox_care.h"
-#include "service/sandbox_reach.h"
 #include "service/sandbox_run_int.h"
 #include "service/service_int.h"
 

@@ -11,8 +11,8 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "service/sandbox_care.h"
 #include "service/sandbox_conn.h"
-#include "service/sandbox_reach.h"
 #include "wire/ctl_file_client.h"
 
 #define TAG 1
@@ -79,7 +79,7 @@ static int begin(struct service *service, const struct caller *caller, const cha
     *ret = (struct asking){ .fd = -1 };
     r = clean_path(path, &ret->clean, &ret->path, err);
     if (r == 0)
-        r = sandbox_reach_conn(service, caller, id, &ret->conn, err);
+        r = sandboxes_find_conn(service, caller, id, &ret->conn, err);
     if (r == 0)
         r = sandbox_conn_take_fd(ret->conn, &ret->fd, err);
     ret->payload = r == 0 ? malloc(FRAME_PAYLOAD_MAX) : NULL;
@@ -266,10 +266,10 @@ int sandbox_file_spool(struct service *service, const struct caller *caller, con
 {
     autoptr(sandbox_conn) conn = NULL;
     autofd int dir_fd = -1;
-    int r = sandbox_reach_conn(service, caller, id, &conn, err);
+    int r = sandboxes_find_conn(service, caller, id, &conn, err);
 
     if (r == 0)
-        r = sandbox_reach_dir(service, caller, id, &dir_fd, err);
+        r = sandboxes_open_dir(service, caller, id, &dir_fd, err);
     if (r < 0)
         return r;
     *ret_fd = openat(dir_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);

@@ -9,7 +9,6 @@
 #include "base/mem.h"
 #include "sandbox/state_dir.h"
 #include "service/sandbox_care.h"
-#include "service/sandbox_reach.h"
 #include "service/sandbox_run_int.h"
 #include "service/service_int.h"
 
@@ -42,7 +41,7 @@ int sandbox_log_open(struct service *service, const struct caller *caller, const
     int r = sandbox_process_find(service, caller, id, which, &log.process, err);
 
     if (r == 0)
-        r = sandbox_reach_dir(service, caller, id, &log.sandbox_fd, err);
+        r = sandboxes_open_dir(service, caller, id, &log.sandbox_fd, err);
     if (r < 0)
         return r;
     log.dir_fd = process_dir_open(log.sandbox_fd, false);

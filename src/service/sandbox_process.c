@@ -10,7 +10,6 @@
 #include "base/mem.h"
 #include "sandbox/state_dir.h"
 #include "service/sandbox_care.h"
-#include "service/sandbox_reach.h"
 #include "service/sandbox_run_int.h"
 #include "service/service_int.h"
 #include "wire/ctl_client.h"
@@ -146,12 +145,12 @@ int sandbox_process_start(struct service *service, const struct caller *caller, 
     autoptr(sandbox_conn) conn = NULL;
     char name[CTL_NAME_MAX];
     autofd int fd = -1, dir_fd = -1;
-    int r = sandbox_reach_conn(service, caller, id, &conn, err);
+    int r = sandboxes_find_conn(service, caller, id, &conn, err);
 
     if (r == 0)
         r = prepared_exec_make(service, conn, command, &prepared, err);
     if (r == 0)
-        r = sandbox_reach_dir(service, caller, id, &dir_fd, err);
+        r = sandboxes_open_dir(service, caller, id, &dir_fd, err);
     if (r == 0)
         r = sandbox_conn_take_fd(conn, &fd, err);
     if (r == 0)
@@ -188,7 +187,7 @@ int sandbox_process_list(struct service *service, const struct caller *caller, c
                          struct err *err)
 {
     autofd int dir_fd = -1;
-    int r = sandbox_reach_dir(service, caller, id, &dir_fd, err);
+    int r = sandboxes_open_dir(service, caller, id, &dir_fd, err);
 
     return r < 0 ? r : list_in(dir_fd, ret, err);
 }
@@ -261,7 +260,7 @@ int sandbox_process_end(struct service *service, const struct caller *caller, co
 
     if (r < 0 || !info.is_running)
         return r;
-    r = sandbox_reach_conn(service, caller, id, &conn, err);
+    r = sandboxes_find_conn(service, caller, id, &conn, err);
     if (r == -ENOTCONN)
         return 0;
     if (r == 0)
@@ -289,7 +288,7 @@ int sandbox_process_end_all(struct service *service, const struct caller *caller
     *ret_count = 0;
     if (r < 0 || list.running == 0)
         return r;
-    r = sandbox_reach_conn(service, caller, id, &conn, err);
+    r = sandboxes_find_conn(service, caller, id, &conn, err);
     if (r < 0)
         return r == -ENOTCONN ? 0 : r;
     fds = xalloc(list.count * sizeof(*fds));

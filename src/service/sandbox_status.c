@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +9,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/path.h"
 #include "fence/copy_delta.h"
 #include "sandbox/host_mount.h"
 #include "service/events.h"
@@ -21,23 +23,6 @@
 struct sandbox_totals *sandboxes_totals(struct service *service)
 {
     return &service->sandbox_totals;
-}
-
-int sandboxes_get_row(struct service *service, const struct caller *caller, const char *id, struct sandbox_row *ret,
-                      struct err *err)
-{
-    autodone(sandbox_row) struct sandbox_row row = { 0 };
-    int r;
-
-    sandbox_index_refresh(service);
-    r = sandbox_row_get(service->store, id, &row, err);
-    if (r == 0 && !caller_sees(caller, row.owner_id))
-        r = err_set(err, ERR_NOT_FOUND, -ENOENT, "there is no sandbox '%s'", id);
-    if (r < 0)
-        return r == -ENOENT ? err_set_reason(err, r, "SANDBOX_NOT_FOUND") : r;
-    *ret = row;
-    row = (struct sandbox_row){ 0 };
-    return 0;
 }
 
 int sandboxes_list_rows(struct service *service, const struct caller *caller, const struct sandbox_filter *filter, size_t limit,
@@ -127,21 +112,29 @@ int sandboxes_find_conn(struct service *service, const struct caller *caller, co
                         struct err *err)
 {
     autodone(sandbox_row) struct sandbox_row row = { 0 };
-    int r = sandboxes_get_row(service, caller, id, &row, err);
+    struct err unseen = ERR_NONE;
+    int r = service_find_conn(service, caller, id, ret, err);
+
+    if (r != -ENOTCONN || service_find_sandbox(service, caller, id, &row, &unseen) < 0 || !sandbox_row_is_over_directory(&row))
+        return r;
+    return err_set_reason(
+        err,
+        err_set(err, ERR_FAILED_PRECONDITION, r, "sandbox %s is %s, and not active", row.id,
+                sandbox_row_state(&row) == SANDBOX_STATE_ACTIVE ? "not mounted" : sandbox_state_name(sandbox_row_state(&row))),
+        "INVALID_STATE");
+}
+
+int sandboxes_open_dir(struct service *service, const struct caller *caller, const char *id, int *ret_fd, struct err *err)
+{
+    autodone(sandbox_row) struct sandbox_row row = { 0 };
+    int r = service_find_sandbox(service, caller, id, &row, err);
 
     if (r < 0)
         return r;
-    struct sandbox_conn *conn =
-        sandbox_row_state(&row) == SANDBOX_STATE_ACTIVE ? sandbox_conn_find_running(&service->conns, id) : NULL;
-    if (!conn)
-        return err_set_reason(err,
-                              err_set(err, ERR_FAILED_PRECONDITION, -ENOTCONN, "sandbox %s is %s, and not active", id,
-                                      sandbox_row_state(&row) == SANDBOX_STATE_ACTIVE
-                                          ? "not mounted"
-                                          : sandbox_state_name(sandbox_row_state(&row))),
-                              "INVALID_STATE");
-    sandboxes_touch(service, id);
-    *ret = conn;
+    r = path_open_beneath(service->state_dir.sandboxes_fd, row.id, O_RDONLY | O_DIRECTORY, 0);
+    if (r < 0)
+        return err_errno(err, r, "opening the directory of sandbox %s", id);
+    *ret_fd = r;
     return 0;
 }
 

@@ -13,7 +13,7 @@
 #include "base/id.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "service/sandbox_reach.h"
+#include "service/sandbox_care.h"
 #include "service/sandbox_run_int.h"
 #include "service/service_int.h"
 #include "service/sync.h"
@@ -45,7 +45,7 @@ int sandbox_check_active(struct service *service, const struct caller *caller, c
 {
     autoptr(sandbox_conn) conn = NULL;
 
-    return sandbox_reach_conn(service, caller, id, &conn, err);
+    return sandboxes_find_conn(service, caller, id, &conn, err);
 }
 
 void sandbox_terminal_close(struct sandbox_terminal *terminal)
@@ -72,7 +72,7 @@ static int make(struct service *service, const struct caller *caller, const char
         return -ENOMEM;
     }
     terminal->fd = terminal->input_fd = -1;
-    r = sandbox_reach_conn(service, caller, id, &conn, err);
+    r = sandboxes_find_conn(service, caller, id, &conn, err);
     if (r == 0)
         r = sandbox_conn_take_fd(conn, &terminal->fd, err);
     if (r < 0)

@@ -155,7 +155,7 @@ static int look_at(const char *name, int dir_fd, void *cookie)
     struct err err = ERR_NONE;
     int64_t bytes = 0;
 
-    if (!sandbox_id_is_valid(name) || sandboxes_get_row(e->service, e->caller, name, &row, &err) < 0 ||
+    if (!sandbox_id_is_valid(name) || service_find_sandbox(e->service, e->caller, name, &row, &err) < 0 ||
         row.status != SANDBOX_STATUS_DELETED)
         return 0;
     if (e->wish->measures)

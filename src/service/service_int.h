@@ -50,13 +50,10 @@ int refuse_session(struct err *err);
 int refuse_codebase(struct err *err);
 int refuse_not_running(struct err *err);
 
-/* The sandbox that the caller means, by id, UUID, name or prefix, whatever its status; "sandbox not found". */
-int service_find_sandbox(struct service *service, const struct caller *caller, const char *text, struct sandbox_row *ret,
-                         struct err *err);
-/* The same, of one that lives on this host: "sandbox lives on another host". */
+/* service_find_sandbox(), of one that lives on this host: "sandbox lives on another host". */
 int service_find_own_sandbox(struct service *service, const struct caller *caller, const char *text, struct sandbox_row *ret,
                              struct err *err);
-/* The same as the first, of one that is not deleted. */
+/* service_find_sandbox(), of one that is not deleted. */
 int service_get_sandbox(struct service *service, const struct caller *caller, const char *text, struct sandbox_row *ret,
                         struct err *err);
 

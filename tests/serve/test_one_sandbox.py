@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import signal
+import time
 
 import grpc
 import pytest
@@ -76,6 +77,17 @@ def test_it_has_sessions_and_its_rules_change(box):
     box.ok("POST", "/start")
     assert box.client.run(box.name, "ls").stdout == "a\n"  # they are kept
     assert "permissions_updated" in box.events()
+
+
+def test_commands_here_keep_it_from_being_idle(shared):
+    box = Review(shared, FILES, behavior={"lifecycle": {"idleTimeout": "3s"}})
+    client, name, until = shared.client(), sandbox_id(box.id), time.monotonic() + 7
+    while time.monotonic() < until:
+        client.run(name, "true")
+        time.sleep(0.3)
+    assert client.get_sandbox(sandbox_id=name).status == RUNNING
+    eventually(lambda: client.get_sandbox(sandbox_id=name).status == STOPPED)
+    box.remove()
 
 
 def test_what_was_decided_is_opened_by_who_starts_it_here(box):
