@@ -42,9 +42,10 @@ struct id_list {
 };
 
 struct sandbox_index {
-    pthread_mutex_t lock; /* of all that follows */
-    int fd;               /* owned: inotify; -1: there is none */
-    int all_watch;        /* of the directory of all sandboxes */
+    pthread_mutex_t refreshing; /* taken before `lock`; whoever waits for it finds the rows that the other was about to write */
+    pthread_mutex_t lock;       /* of all that follows */
+    int fd;                     /* owned: inotify; -1: there is none */
+    int all_watch;              /* of the directory of all sandboxes */
     struct hash_table watches;
     struct id_list changed;
     bool reads_all;
@@ -519,6 +520,7 @@ void sandbox_index_refresh(struct service *service)
 
     if (!index)
         return;
+    pthread_mutex_lock(&index->refreshing);
     pthread_mutex_lock(&index->lock);
     take_events(index);
     changed = index->changed;
@@ -539,6 +541,7 @@ void sandbox_index_refresh(struct service *service)
         pthread_mutex_unlock(&index->lock);
     }
     free(changed.items);
+    pthread_mutex_unlock(&index->refreshing);
 }
 
 int sandbox_index_open(struct service *service, struct err *err)
@@ -547,6 +550,7 @@ int sandbox_index_open(struct service *service, struct err *err)
     autofree char *path = xprintf("%s/sandboxes", service->state_dir.path);
 
     (void) err;
+    pthread_mutex_init(&index->refreshing, NULL);
     pthread_mutex_init(&index->lock, NULL);
     index->fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
     index->all_watch = index->fd < 0 ? -1 : inotify_add_watch(index->fd, path, OF_ALL);
@@ -570,6 +574,7 @@ void sandbox_index_close(struct service *service)
     cleanup_fd(&index->fd);
     free(index->changed.items);
     pthread_mutex_destroy(&index->lock);
+    pthread_mutex_destroy(&index->refreshing);
     free(index);
     service->index = NULL;
 }
