@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/defaults.h"
 #include "base/mem.h"
 #include "cli/output.h"
 #include "cli/verb.h"
@@ -19,7 +20,7 @@ static const char help[] =
     "are\n"
     "less well kept, 2 when none can run here.\n"
     "\n"
-    "  --json                 JSON on standard output\n"
+    "  --json                 JSON on standard output, with the defaults of all programs (docs/defaults.md)\n"
     "  -h, --help             this text\n";
 
 static const char *colour_of(const struct doctor_finding *finding)
@@ -58,11 +59,15 @@ static json_t *finding_json(const struct doctor_finding *finding)
 static void print_json(const struct doctor *doctor)
 {
     static const char *const verdicts[] = { "ok", "degraded", "cannot run" };
-    json_t *all = json_array();
+    json_t *all = json_array(), *defaults = json_array();
 
     for (size_t i = 0; i < doctor->count; i++)
         json_array_append_new(all, finding_json(&doctor->findings[i]));
-    output_json(json_pack("{s:s, s:o}", "verdict", verdicts[doctor_verdict(doctor)], "findings", all));
+    for (const struct default_row *row = defaults_table; row->name; row++)
+        json_array_append_new(defaults, json_pack("{s:s, s:s, s:s, s:s, s:s}", "name", row->name, "run", row->run, "server",
+                                                  row->server, "sdk", row->sdk, "setting", row->setting));
+    output_json(
+        json_pack("{s:s, s:o, s:o}", "verdict", verdicts[doctor_verdict(doctor)], "findings", all, "defaults", defaults));
 }
 
 static void print_text(const struct doctor *doctor)

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/defaults.h"
 #include "base/mem.h"
 #include "base/size.h"
 #include "cli/attach.h"
@@ -257,7 +258,7 @@ static int warn_of_rules(const struct run_options *o, const struct rule_list *ru
 static int fill_rules(struct run_options *o, struct err *err)
 {
     autodone(rule_list) struct rule_list rules = RULE_LIST_EMPTY;
-    int r = policy_options_load(&o->policy, "development", &rules, err);
+    int r = policy_options_load(&o->policy, DEFAULT_PRESET, &rules, err);
 
     if (r == 0)
         r = warn_of_rules(o, &rules, err);

@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/defaults.h"
 #include "base/err.h"
 #include "wire/sandbox_spec.h"
 
@@ -22,7 +23,7 @@
 #define RUNTIME_INIT (RUNTIME_DIR "/init")
 #define RUNTIME_PATH "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin:" RUNTIME_DIR "/bin"
 
-#define RUNTIME_PIDS_DEFAULT 1024
+#define RUNTIME_PIDS_DEFAULT DEFAULT_PIDS
 #define RUNTIME_AGENT_ID 1000 /* uid and gid inside */
 #define RUNTIME_TMP_BYTES (512ULL << 20)
 #define RUNTIME_HOME_BYTES (512ULL << 20)

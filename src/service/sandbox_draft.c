@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/defaults.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "policy/ruleset.h"
@@ -22,7 +23,6 @@
 #define ENV_COUNT_MAX 256
 #define TAG_COUNT_MAX 100
 #define METADATA_BYTES_MAX (64u << 10)
-#define DIRECTORY_PRESET "development"
 
 void sandbox_draft_init(struct sandbox_draft *draft, const struct service *service, const struct sandbox_request *request,
                         struct sandbox_creation *out)
@@ -276,7 +276,7 @@ static int make_rules(struct sandbox_draft *draft, struct err *err)
     const struct sandbox_request *request = draft->request;
     bool checks = strcmp(draft->driver, SANDBOX_DRIVER) == 0;
     const char *preset = draft->is_over_directory && !*request->preset && request->rules->count == 0 && checks
-                             ? DIRECTORY_PRESET
+                             ? DEFAULT_PRESET
                              : request->preset;
     int r = sandbox_rules_join(draft->base_fd, preset, request->rules, &draft->rules, &draft->out->warnings, err);
 

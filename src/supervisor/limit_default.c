@@ -3,8 +3,10 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#define DISK_BYTES (64ULL << 30)
-#define FILES 1000000ULL
+#include "base/defaults.h"
+
+#define DISK_BYTES ((uint64_t) DEFAULT_DISK_GIB << 30)
+#define FILES ((uint64_t) DEFAULT_FILES)
 #define FILES_MIN 16384ULL
 #define DISK_BYTES_PER_FILE 8192
 #define MEMORY_BYTES_PER_FILE 512
