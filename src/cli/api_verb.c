@@ -105,7 +105,7 @@ static const char *find_usage(const struct api_verb *verb, int words, int *ret_l
 static const char *find_lister(const char *operand)
 {
     static const char *const listers[][2] = {
-        { "SANDBOX", "ps" }, { "WORKSPACE", "ps -w" }, { "CODEBASE", "codebase ls" }, { "SESSION", "session ls SANDBOX" }
+        { "SANDBOX", "ls" }, { "CODEBASE", "codebase ls" }, { "SESSION", "session ls SANDBOX" }
     };
 
     for (size_t i = 0; i < ARRAY_LEN(listers); i++) {

@@ -35,30 +35,28 @@ static const char help[] = "usage: agentfense completion bash|zsh|fish\n\n"
     "    fi\n"                                                                                                                 \
     "    case $before in\n"                                                                                                    \
     "    --preset) agentfense policy presets | sed 's/ .*//'; return ;;\n"                                                     \
+    "    --codebase) _agentfense_names agentfense codebase ls; return ;;\n"                                                    \
     "    --runtime) printf '%s\\n'" RUNTIME_TYPE_NAMES_OFFERED "; return ;;\n"                                                 \
     "    esac\n"                                                                                                               \
     "    case $current in\n"                                                                                                   \
     "    -*)\n"                                                                                                                \
     "        case $verb in\n"                                                                                                  \
-    "        codebase | policy | rules | session) agentfense \"$verb\" \"$second\" --help ;;\n"                                \
+    "        codebase | policy | process | rules | session) agentfense \"$verb\" \"$second\" --help ;;\n"                      \
     "        *) agentfense \"$verb\" --help ;;\n"                                                                              \
     "        esac 2>/dev/null | sed -n 's/^  \\(-[a-zA-Z], \\)*\\(--[a-z-]*\\).*/\\2/p'\n"                                     \
     "        return\n"                                                                                                         \
     "        ;;\n"                                                                                                             \
     "    esac\n"                                                                                                               \
     "    case $verb:$at in\n"                                                                                                  \
-    "    codebase:2 | policy:2 | rules:2 | session:2 | token:2)\n"                                                             \
+    "    codebase:2 | policy:2 | process:2 | rules:2 | session:2 | token:2)\n"                                                 \
     "        agentfense \"$verb\" --help | sed -n \"s/.* agentfense $verb \\([a-z][a-z]*\\).*/\\1/p\" | sort -u ;;\n"          \
     "    completion:2) printf '%s\\n' bash zsh fish ;;\n"                                                                      \
-    "    codebase:* | create:*) _agentfense_names agentfense codebase ls ;;\n"                                                 \
-    "    start:* | stop:* | rm:* | inspect:* | exec:* | shell:2 | attach:2 | processes:2 | kill:2 | rules:* | session:* | "    \
-    "events:* | logs:*)\n"                                                                                                     \
-    "        _agentfense_names agentfense ps; _agentfense_names agentfense ps -w ;;\n"                                         \
-    "    restore:*) _agentfense_names agentfense ps -w --status deleted; _agentfense_names agentfense ps -w --status "         \
-    "rejected ;;\n"                                                                                                            \
-    "    reject:2 | finish:2 | conflicts:2 | rebase:2 | commit:*) _agentfense_names agentfense ps -w ;;\n"                     \
-    "    diff:2 | approve:2 | discard:2 | undo:2) agentfense ls -q 2>/dev/null; _agentfense_names agentfense ps -w ;;\n"       \
-    "    apply:* | discard:*) agentfense ls -q 2>/dev/null ;;\n"                                                               \
+    "    codebase:*) _agentfense_names agentfense codebase ls ;;\n"                                                            \
+    "    start:* | stop:* | rm:* | inspect:* | exec:* | shell:2 | attach:2 | process:3 | rules:3 | session:3 | events:2 | "    \
+    "logs:2 | diff:2 | approve:2 | discard:2 | undo:2 | conflicts:2 | rebase:2 | commit:2 | comments:3)\n"                     \
+    "        _agentfense_names agentfense ls ;;\n"                                                                             \
+    "    restore:*) _agentfense_names agentfense ls --status deleted; _agentfense_names agentfense ls --decision rejected "    \
+    ";;\n"                                                                                                                     \
     "    esac\n"                                                                                                               \
     "}\n"
 

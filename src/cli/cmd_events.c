@@ -14,9 +14,8 @@
 #include "cli/listing.h"
 #include "cli/lookup.h"
 #include "cli/output.h"
+#include "cli/process_verbs.h"
 #include "cli/setting_options.h"
-#include "cli/workspace.h"
-#include "cli/workspace_command.h"
 #include "rest/json_message.h"
 #include <sandbox/v1/sandbox.pb-c.h>
 
@@ -25,18 +24,22 @@
 /* Looked back further than the last one seen: events of several writers may come to the store a little out of order. */
 #define LOOK_BACK_SEC 2
 
-static const char help[] =
-    "usage: agentfense events [options] [SANDBOX]\n"
-    "       agentfense logs [options] SANDBOX\n"
-    "       agentfense logs [-f] [--pid PROCESS] [--tail N] WORKSPACE\n\n"
-    "Lists what happened, the oldest first: sandboxes made and ended, commands, refusals, versions.\n\n"
-    "  -f, --follow           go on with what happens from now on, until interrupted; with --json an object a line\n"
-    "  --type TYPE            only events of this type (command_executed, permission_denied, ...)\n"
-    "  --codebase CODEBASE    only those of a codebase\n"
+#define EVENT_OPTIONS_HELP                                                                                                     \
+    "  -f, --follow           go on with what happens from now on, until interrupted; with --json an object a line\n"          \
+    "  --type TYPE            only events of this type (command_executed, permission_denied, ...)\n"                           \
     "  --since TIME           from 2026-01-02T03:04:05Z on, or of the last 90s, 15m, 2h\n"
-    "Of a workspace, logs are what its processes in the background print:\n"
-    "  --pid PROCESS          of which: its id or its pid; without, the logs are listed\n"
-    "  --tail N               only the last N lines\n" API_LAST_HELP API_OPTIONS_HELP;
+
+static const char events_help[] =
+    "usage: agentfense events [options] [SANDBOX]\n\n"
+    "Lists what happened, the oldest first: sandboxes made and ended, commands, refusals, approvals, "
+    "versions.\n\n" EVENT_OPTIONS_HELP "  --codebase CODEBASE    only those of a codebase\n" API_LAST_HELP API_OPTIONS_HELP;
+
+static const char logs_help[] =
+    "usage: agentfense logs [options] SANDBOX\n\n"
+    "Lists what happened in a sandbox, the oldest first; or what one of its background processes "
+    "printed.\n\n" EVENT_OPTIONS_HELP
+    "  --pid PROCESS          what this process printed, by its id or pid: 'agentfense process list'\n"
+    "  --tail N               of that the last N lines\n" API_LAST_HELP API_OPTIONS_HELP;
 
 enum { OPT_TYPE = 1, OPT_CODEBASE, OPT_SINCE, OPT_PID, OPT_TAIL };
 
@@ -52,7 +55,7 @@ static const struct option options[] = {
 
 struct events_options {
     bool follows, has_since;
-    const char *type, *codebase, *pid;
+    const char *type, *codebase, *process;
     int64_t tail; /* with has_tail */
     bool has_tail;
     Google__Protobuf__Timestamp since;
@@ -64,7 +67,7 @@ struct events_options {
     } seen, now; /* what the last look showed, and this one */
 };
 
-static int take_since(struct events_options *o, const char *text, struct err *err)
+static int events_take_since(struct events_options *o, const char *text, struct err *err)
 {
     struct timespec t;
     struct err ignored = ERR_NONE;
@@ -81,7 +84,7 @@ static int take_since(struct events_options *o, const char *text, struct err *er
     return 0;
 }
 
-static int take(struct api_call *call, int option, const char *argument, struct err *err)
+static int events_take(struct api_call *call, int option, const char *argument, struct err *err)
 {
     struct events_options *o = call->own;
 
@@ -96,29 +99,29 @@ static int take(struct api_call *call, int option, const char *argument, struct 
         o->codebase = argument;
         return 0;
     case OPT_PID:
-        o->pid = argument;
+        o->process = argument;
         return 0;
     case OPT_TAIL:
         o->has_tail = true;
         return parse_number("--tail", argument, 0, INT32_MAX, &o->tail, err);
     default:
-        return take_since(o, argument, err);
+        return events_take_since(o, argument, err);
     }
 }
 
-static void time_of(const Sandbox__V1__Event *event, char out[CLOCK_TEXT_MAX])
+static void events_time_of(const Sandbox__V1__Event *event, char out[CLOCK_TEXT_MAX])
 {
     out[0] = '\0';
     if (event->time)
         clock_format((struct timespec){ .tv_sec = event->time->seconds, .tv_nsec = event->time->nanos }, 3, out);
 }
 
-static void add_row(struct grid *grid, const ProtobufCMessage *item)
+static void events_add_row(struct grid *grid, const ProtobufCMessage *item)
 {
     const Sandbox__V1__Event *event = (const void *) item;
     char time[CLOCK_TEXT_MAX];
 
-    time_of(event, time);
+    events_time_of(event, time);
     grid_add(grid, time);
     grid_add(grid, event->type);
     grid_add(grid, *event->sandbox_id ? event->sandbox_id : *event->codebase_id ? event->codebase_id : "-");
@@ -132,7 +135,7 @@ static void add_row(struct grid *grid, const ProtobufCMessage *item)
 
 /* ---- following ---- */
 
-static bool is_new(struct events_options *o, int64_t sequence)
+static bool events_is_new(struct events_options *o, int64_t sequence)
 {
     vec_room(&o->now.items, &o->now.cap, o->now.count);
     o->now.items[o->now.count++] = sequence;
@@ -144,7 +147,7 @@ static bool is_new(struct events_options *o, int64_t sequence)
 }
 
 /* What this look did not show, none to come will: `since` only grows. */
-static void end_look(struct events_options *o)
+static void events_end_look(struct events_options *o)
 {
     struct sequences old = o->seen;
 
@@ -153,7 +156,7 @@ static void end_look(struct events_options *o)
     o->now.count = 0;
 }
 
-static void print_line(const struct events_options *o, const Sandbox__V1__Event *event)
+static void events_print_line(const struct events_options *o, const Sandbox__V1__Event *event)
 {
     autodone(buf) struct buf text = BUF_EMPTY;
     char time[CLOCK_TEXT_MAX];
@@ -166,7 +169,7 @@ static void print_line(const struct events_options *o, const Sandbox__V1__Event 
     } else if (o->call->options.is_quiet) {
         printf("%lld", (long long) event->sequence);
     } else {
-        time_of(event, time);
+        events_time_of(event, time);
         buf_addf(&text, "%s  ", time);
         buf_add_escaped(&text, event->type, strlen(event->type));
         buf_addf(&text, "  %s  ", *event->sandbox_id ? event->sandbox_id : event->codebase_id);
@@ -176,13 +179,13 @@ static void print_line(const struct events_options *o, const Sandbox__V1__Event 
     putchar('\n');
 }
 
-static int on_event(const ProtobufCMessage *item, void *cookie, struct err *err)
+static int events_on_event(const ProtobufCMessage *item, void *cookie, struct err *err)
 {
     const Sandbox__V1__Event *event = (const void *) item;
     struct events_options *o = cookie;
 
-    if (is_new(o, event->sequence)) {
-        print_line(o, event);
+    if (events_is_new(o, event->sequence)) {
+        events_print_line(o, event);
         if (event->time && event->time->seconds - LOOK_BACK_SEC > o->since.seconds) {
             o->since.seconds = event->time->seconds - LOOK_BACK_SEC;
             o->since.nanos = 0;
@@ -191,77 +194,48 @@ static int on_event(const ProtobufCMessage *item, void *cookie, struct err *err)
     return ferror(stdout) ? output_refused(standard_output_flush(), "writing", err) : 0;
 }
 
-static bool is_interrupted(int wait_ms)
+static bool events_is_interrupted(int wait_ms)
 {
     struct pollfd p = { .fd = interrupt_fd(), .events = POLLIN };
 
     return poll(&p, 1, wait_ms) > 0;
 }
 
-static int follow(struct events_options *o, Sandbox__V1__ListEventsRequest *request, struct err *err)
+static int events_follow(struct events_options *o, Sandbox__V1__ListEventsRequest *request, struct err *err)
 {
     int r;
 
     if (!o->has_since)
         google__protobuf__timestamp__init(&o->since);
     for (;;) {
-        r = client_list(o->call->client, "ListEvents", &request->base, on_event, o, err);
+        r = client_list(o->call->client, "ListEvents", &request->base, events_on_event, o, err);
         if (r < 0)
             return r;
         r = standard_output_flush();
         if (r < 0)
             return output_refused(r, "writing", err);
-        end_look(o);
+        events_end_look(o);
         if (o->since.seconds > 0)
             request->since = &o->since;
-        if (is_interrupted(FOLLOW_MS))
+        if (events_is_interrupted(FOLLOW_MS))
             return err_set(err, ERR_CANCELLED, -ECANCELED, "interrupted");
     }
 }
 
-/* Of a workspace: what happened to it, as its own audit has it; the oldest first. */
-static int workspace_history(struct api_call *call, const char *id, struct err *err)
-{
-    autojson answer = NULL;
-    int r = workspace_ask(call, "GET", NULL, &answer, err, "/api/v1/sandboxes/%s/audit?limit=1000", id);
-    const json_t *events = json_object_get(answer, "events");
-
-    if (r < 0)
-        return r;
-    if (call->options.is_json) {
-        output_json(json_incref(answer));
-        return 0;
-    }
-    for (size_t i = json_array_size(events); i-- > 0;) {
-        const json_t *event = json_array_get(events, i);
-
-        printf("%s  ", json_text(event, "eventTime"));
-        output_escaped(stdout, json_text(event, "eventType"));
-        fputs("  ", stdout);
-        output_escaped(stdout, json_text(event, "actor"));
-        putchar('\n');
-    }
-    return 0;
-}
-
-static int run(struct api_call *call, struct err *err)
+static int events_run(struct api_call *call, struct err *err)
 {
     static const char *const titles[] = { "TIME", "TYPE", "OF", "PAYLOAD", NULL };
-    static const struct listing listing = { "ListEvents", &sandbox__v1__list_events_response__descriptor, titles, add_row };
+    static const struct listing listing = { "ListEvents", &sandbox__v1__list_events_response__descriptor, titles,
+                                            events_add_row };
     struct events_options *o = call->own;
     Sandbox__V1__ListEventsRequest request = SANDBOX__V1__LIST_EVENTS_REQUEST__INIT;
-    autodone(target) struct target target = { .id = NULL };
-    autofree char *codebase = NULL;
-    int r = call->word_count > 0 ? target_find(call->client, call->words[0], &target, err) : 0;
-    char *sandbox = target.id;
+    autofree char *codebase = NULL, *sandbox = NULL;
+    int r = call->word_count > 0 ? lookup_sandbox(call->client, call->words[0], &sandbox, err) : 0;
 
-    if (r == 0 && *target.workspace && !sandbox)
-        return strcmp(call->verb->name, "logs") == 0
-                   ? logs_of_workspace(call, target.workspace, o->pid, o->has_tail ? o->tail : -1, o->follows, err)
-                   : workspace_history(call, target.workspace, err);
-    if (r == 0 && (o->pid || o->has_tail))
-        return err_invalid(err, "--pid and --tail are for the logs of a workspace");
-
+    if (r == 0 && o->process)
+        return process_show_log(call, sandbox, o->process, o->has_tail ? o->tail : -1, o->follows, err);
+    if (r == 0 && o->has_tail)
+        return err_invalid(err, "--tail is for what a process printed: --pid");
     if (r == 0 && o->codebase)
         r = lookup_codebase(call->client, o->codebase, &codebase, err);
     if (r < 0)
@@ -275,10 +249,10 @@ static int run(struct api_call *call, struct err *err)
     if (o->has_since)
         request.since = &o->since;
     o->call = call;
-    return o->follows ? follow(o, &request, err) : listing_print(call, &listing, &request.base, err);
+    return o->follows ? events_follow(o, &request, err) : listing_print(call, &listing, &request.base, err);
 }
 
-static void done(struct api_call *call)
+static void events_done(struct api_call *call)
 {
     struct events_options *o = call->own;
 
@@ -292,15 +266,15 @@ static void done(struct api_call *call)
         static const struct api_verb self = {                                                                                  \
             .name = #verb,                                                                                                     \
             .last = API_LAST_SANDBOX,                                                                                          \
-            .help = help,                                                                                                      \
+            .help = verb##_help,                                                                                               \
             .letters = "f",                                                                                                    \
             .options = options,                                                                                                \
             .words_min = least,                                                                                                \
             .words_max = 1,                                                                                                    \
             .own_size = sizeof(struct events_options),                                                                         \
-            .take = take,                                                                                                      \
-            .run = run,                                                                                                        \
-            .done = done,                                                                                                      \
+            .take = events_take,                                                                                               \
+            .run = events_run,                                                                                                 \
+            .done = events_done,                                                                                               \
         };                                                                                                                     \
         return api_verb_run(&self, argc, argv);                                                                                \
     }

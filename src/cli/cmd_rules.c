@@ -21,19 +21,16 @@ static const char help[] =
     "       agentfense rules explain SANDBOX PATH    which rule decides about a path, and why\n\n"
     "'agentfense rules WORD --help' tells more. 'agentfense policy' tries rules out without a sandbox.\n";
 
-/* Those of a workspace are as it was made. */
-#define RULES_HINT "whose rules are those of its 'agentfense create'; 'agentfense policy' shows and explains such"
-
 static const struct option no_options[] = { API_LONG_OPTIONS };
 
-static const char *type_text(Sandbox__V1__PatternType type)
+static const char *rules_type_text(Sandbox__V1__PatternType type)
 {
     static const char *const names[] = { "-", "glob", "directory", "file" };
 
     return (size_t) type < ARRAY_LEN(names) ? names[type] : names[0];
 }
 
-static void print_rules(const Sandbox__V1__Sandbox *sandbox)
+static void rules_print(const Sandbox__V1__Sandbox *sandbox)
 {
     static const char *const titles[] = { "LEVEL", "PRIORITY", "TYPE", "PATTERN", NULL };
     autodone(grid) struct grid grid;
@@ -44,7 +41,7 @@ static void print_rules(const Sandbox__V1__Sandbox *sandbox)
 
         grid_add(&grid, permission_text(rule->permission));
         grid_add_number(&grid, rule->priority);
-        grid_add(&grid, type_text(rule->type));
+        grid_add(&grid, rules_type_text(rule->type));
         grid_add(&grid, rule->pattern);
     }
     grid_print(&grid, stdout);
@@ -52,20 +49,15 @@ static void print_rules(const Sandbox__V1__Sandbox *sandbox)
 
 /* ---- show ---- */
 
-static int run_show(struct api_call *call, struct err *err)
+static int rules_run_show(struct api_call *call, struct err *err)
 {
-    Sandbox__V1__GetSandboxRequest request = SANDBOX__V1__GET_SANDBOX_REQUEST__INIT;
-    autofree char *id = NULL;
     automessage answer = NULL;
-    int r = lookup_over_codebase(call->client, call->words[0], RULES_HINT, &id, err);
+    int r = lookup_get_sandbox(call->client, call->words[0], &answer, err);
 
-    request.sandbox_id = id;
-    if (r == 0)
-        r = client_ask(call->client, "GetSandbox", &request.base, &answer, err);
     if (r == 0 && call->options.is_json)
         api_print_json(answer);
     else if (r == 0)
-        print_rules((const void *) answer);
+        rules_print((const void *) answer);
     return r;
 }
 
@@ -77,7 +69,7 @@ static const struct api_verb show_verb = {
     .options = no_options,
     .words_min = 1,
     .words_max = 1,
-    .run = run_show,
+    .run = rules_run_show,
 };
 
 /* ---- add, rm, set ---- */
@@ -97,7 +89,7 @@ struct change_options {
     struct rule_list rules; /* those that were named */
 };
 
-static int take_change(struct api_call *call, int option, const char *argument, struct err *err)
+static int rules_take_change(struct api_call *call, int option, const char *argument, struct err *err)
 {
     struct change_options *o = call->own;
 
@@ -109,7 +101,7 @@ static int take_change(struct api_call *call, int option, const char *argument, 
     return 0;
 }
 
-static void done_change(struct api_call *call)
+static void rules_done_change(struct api_call *call)
 {
     struct change_options *o = call->own;
 
@@ -118,30 +110,25 @@ static void done_change(struct api_call *call)
 }
 
 /* The sandbox, and a list of the rules it has. */
-static int read_sandbox(struct api_call *call, ProtobufCMessage **ret, struct rule_list *rules, struct err *err)
+static int rules_read_sandbox(struct api_call *call, ProtobufCMessage **ret, struct rule_list *rules, struct err *err)
 {
-    Sandbox__V1__GetSandboxRequest request = SANDBOX__V1__GET_SANDBOX_REQUEST__INIT;
-    autofree char *id = NULL;
-    int r = lookup_over_codebase(call->client, call->words[0], RULES_HINT, &id, err);
+    int r = lookup_get_sandbox(call->client, call->words[0], ret, err);
 
-    request.sandbox_id = id;
-    if (r == 0)
-        r = client_ask(call->client, "GetSandbox", &request.base, ret, err);
     return r < 0 || !rules ? r : rule_change_read((const void *) *ret, rules, err);
 }
 
-static int check_set(struct api_call *call, struct err *err)
+static int rules_check_set(struct api_call *call, struct err *err)
 {
     struct change_options *o = call->own;
 
     return policy_options_load(&o->policy, NULL, &o->rules, err);
 }
 
-static int run_set(struct api_call *call, struct err *err)
+static int rules_run_set(struct api_call *call, struct err *err)
 {
     const struct change_options *o = call->own;
     automessage sandbox = NULL;
-    int r = read_sandbox(call, &sandbox, NULL, err);
+    int r = rules_read_sandbox(call, &sandbox, NULL, err);
 
     return r < 0 ? r : rule_change_make(call, (const void *) sandbox, &o->rules, o->shows_hidden, err);
 }
@@ -160,15 +147,15 @@ static const struct api_verb set_verb = {
     .words_min = 1,
     .words_max = 1,
     .own_size = sizeof(struct change_options),
-    .take = take_change,
-    .check = check_set,
-    .run = run_set,
-    .done = done_change,
+    .take = rules_take_change,
+    .check = rules_check_set,
+    .run = rules_run_set,
+    .done = rules_done_change,
 };
 
 static const struct option change_options[] = { SHOW_HIDDEN_OPTION, API_LONG_OPTIONS };
 
-static int check_add(struct api_call *call, struct err *err)
+static int rules_check_add(struct api_call *call, struct err *err)
 {
     struct change_options *o = call->own;
     int r = 0;
@@ -178,12 +165,12 @@ static int check_add(struct api_call *call, struct err *err)
     return r;
 }
 
-static int run_add(struct api_call *call, struct err *err)
+static int rules_run_add(struct api_call *call, struct err *err)
 {
     const struct change_options *o = call->own;
     autodone(rule_list) struct rule_list rules = RULE_LIST_EMPTY;
     automessage sandbox = NULL;
-    int r = read_sandbox(call, &sandbox, &rules, err);
+    int r = rules_read_sandbox(call, &sandbox, &rules, err);
 
     if (r == 0)
         r = rule_list_add_all(&rules, &o->rules, err);
@@ -200,13 +187,13 @@ static const struct api_verb add_verb = {
     .words_min = 2,
     .words_max = -1,
     .own_size = sizeof(struct change_options),
-    .take = take_change,
-    .check = check_add,
-    .run = run_add,
-    .done = done_change,
+    .take = rules_take_change,
+    .check = rules_check_add,
+    .run = rules_run_add,
+    .done = rules_done_change,
 };
 
-static bool has_word(const struct api_call *call, const char *pattern)
+static bool rules_has_word(const struct api_call *call, const char *pattern)
 {
     for (int i = 1; i < call->word_count; i++) {
         if (strcmp(call->words[i], pattern) == 0)
@@ -215,7 +202,7 @@ static bool has_word(const struct api_call *call, const char *pattern)
     return false;
 }
 
-static int check_patterns(const struct api_call *call, const struct rule_list *rules, struct err *err)
+static int rules_check_patterns(const struct api_call *call, const struct rule_list *rules, struct err *err)
 {
     for (int i = 1; i < call->word_count; i++) {
         bool is_there = false;
@@ -228,18 +215,18 @@ static int check_patterns(const struct api_call *call, const struct rule_list *r
     return 0;
 }
 
-static int run_rm(struct api_call *call, struct err *err)
+static int rules_run_rm(struct api_call *call, struct err *err)
 {
     const struct change_options *o = call->own;
     autodone(rule_list) struct rule_list rules = RULE_LIST_EMPTY, kept = RULE_LIST_EMPTY;
     automessage sandbox = NULL;
-    int r = read_sandbox(call, &sandbox, &rules, err);
+    int r = rules_read_sandbox(call, &sandbox, &rules, err);
 
     if (r == 0)
-        r = check_patterns(call, &rules, err);
+        r = rules_check_patterns(call, &rules, err);
     for (size_t i = 0; r == 0 && i < rules.count; i++) {
         const struct rule *rule = &rules.items[i];
-        if (!has_word(call, rule->pattern))
+        if (!rules_has_word(call, rule->pattern))
             r = rule_list_add(&kept, rule->pattern, strlen(rule->pattern), rule->type, rule->level, rule->priority, err);
     }
     return r < 0 ? r : rule_change_make(call, (const void *) sandbox, &kept, o->shows_hidden, err);
@@ -255,14 +242,14 @@ static const struct api_verb rm_verb = {
     .words_min = 2,
     .words_max = -1,
     .own_size = sizeof(struct change_options),
-    .take = take_change,
-    .run = run_rm,
-    .done = done_change,
+    .take = rules_take_change,
+    .run = rules_run_rm,
+    .done = rules_done_change,
 };
 
 /* ---- explain ---- */
 
-static void print_decider(const Sandbox__V1__PermissionRule *rule, bool is_hidden)
+static void rules_print_decider(const Sandbox__V1__PermissionRule *rule, bool is_hidden)
 {
     fputs(is_hidden ? "  hidden by " : "  by ", stdout);
     output_escaped(stdout, rule->pattern);
@@ -273,7 +260,7 @@ static void print_decider(const Sandbox__V1__PermissionRule *rule, bool is_hidde
 }
 
 /* As 'agentfense policy explain' has it. Whether the path exists, and anything in it, is not asked. */
-static void print_explanation(const Sandbox__V1__ExplainPermissionResponse *answer)
+static void rules_print_explanation(const Sandbox__V1__ExplainPermissionResponse *answer)
 {
     bool is_root = strcmp(answer->path, "/") == 0;
     bool is_hidden = answer->permission == SANDBOX__V1__PERMISSION__PERMISSION_NONE;
@@ -281,7 +268,7 @@ static void print_explanation(const Sandbox__V1__ExplainPermissionResponse *answ
     output_escaped(stdout, answer->path);
     printf(": %s\n", permission_text(answer->permission));
     if (answer->rule)
-        print_decider(answer->rule, is_hidden);
+        rules_print_decider(answer->rule, is_hidden);
     else
         printf("  no rule matches%s\n", is_root ? "" : ", so it does not exist");
     for (size_t i = 0; i < answer->n_reasons; i++) {
@@ -295,12 +282,12 @@ static void print_explanation(const Sandbox__V1__ExplainPermissionResponse *answ
         puts("  as a directory it is shown if something visible exists in it, and only that is listed");
 }
 
-static int run_explain(struct api_call *call, struct err *err)
+static int rules_run_explain(struct api_call *call, struct err *err)
 {
     Sandbox__V1__ExplainPermissionRequest request = SANDBOX__V1__EXPLAIN_PERMISSION_REQUEST__INIT;
     autofree char *id = NULL;
     automessage answer = NULL;
-    int r = lookup_over_codebase(call->client, call->words[0], RULES_HINT, &id, err);
+    int r = lookup_sandbox(call->client, call->words[0], &id, err);
 
     request.sandbox_id = id;
     request.path = call->words[1];
@@ -314,7 +301,7 @@ static int run_explain(struct api_call *call, struct err *err)
     else if (call->options.is_quiet)
         puts(permission_text(told->permission));
     else
-        print_explanation(told);
+        rules_print_explanation(told);
     return 0;
 }
 
@@ -327,7 +314,7 @@ static const struct api_verb explain_verb = {
     .options = no_options,
     .words_min = 2,
     .words_max = 2,
-    .run = run_explain,
+    .run = rules_run_explain,
 };
 
 int cmd_rules(int argc, char **argv)

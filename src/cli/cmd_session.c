@@ -19,8 +19,6 @@ static const char help[] =
     "       agentfense session close SESSION...\n\n"
     "'agentfense session WORD --help' tells more.\n";
 
-#define SESSION_HINT "and has no sessions; 'agentfense shell' has a shell that 'agentfense attach' comes back to"
-
 /* ---- open ---- */
 
 static const char open_help[] =
@@ -47,7 +45,7 @@ struct open_options {
     bool has_idle;
 };
 
-static int take_open(struct api_call *call, int option, const char *argument, struct err *err)
+static int session_take_open(struct api_call *call, int option, const char *argument, struct err *err)
 {
     struct open_options *o = call->own;
 
@@ -68,14 +66,14 @@ static int take_open(struct api_call *call, int option, const char *argument, st
     }
 }
 
-static int run_open(struct api_call *call, struct err *err)
+static int session_run_open(struct api_call *call, struct err *err)
 {
     static char empty[] = "";
     struct open_options *o = call->own;
     Sandbox__V1__CreateSessionRequest request = SANDBOX__V1__CREATE_SESSION_REQUEST__INIT;
     autofree char *sandbox = NULL;
     automessage answer = NULL;
-    int r = lookup_over_codebase(call->client, call->words[0], SESSION_HINT, &sandbox, err);
+    int r = lookup_sandbox(call->client, call->words[0], &sandbox, err);
 
     if (r < 0)
         return r;
@@ -88,10 +86,10 @@ static int run_open(struct api_call *call, struct err *err)
     r = client_ask(call->client, "CreateSession", &request.base, &answer, err);
     if (r == 0)
         api_print(call, answer, ((const Sandbox__V1__Session *) (void *) answer)->id);
-    return lookup_tell_stopped(call->words[0], r, err);
+    return lookup_explain_stopped(call->words[0], r, err);
 }
 
-static void done_open(struct api_call *call)
+static void session_done_open(struct api_call *call)
 {
     entry_list_done(&((struct open_options *) call->own)->env);
 }
@@ -105,9 +103,9 @@ static const struct api_verb open_verb = {
     .words_min = 1,
     .words_max = 1,
     .own_size = sizeof(struct open_options),
-    .take = take_open,
-    .run = run_open,
-    .done = done_open,
+    .take = session_take_open,
+    .run = session_run_open,
+    .done = session_done_open,
 };
 
 /* ---- exec ---- */
@@ -128,7 +126,7 @@ struct exec_options {
     bool has_timeout;
 };
 
-static int take_exec(struct api_call *call, int option, const char *argument, struct err *err)
+static int session_take_exec(struct api_call *call, int option, const char *argument, struct err *err)
 {
     struct exec_options *o = call->own;
 
@@ -137,12 +135,12 @@ static int take_exec(struct api_call *call, int option, const char *argument, st
     return parse_span("timeout", argument, &o->timeout, err);
 }
 
-static int check_exec(struct api_call *call, struct err *err)
+static int session_check_exec(struct api_call *call, struct err *err)
 {
     return call->command[0] ? 0 : err_invalid(err, "no command; it comes after '--'");
 }
 
-static int run_exec(struct api_call *call, struct err *err)
+static int session_run_exec(struct api_call *call, struct err *err)
 {
     struct exec_options *o = call->own;
     Sandbox__V1__SessionExecRequest request = SANDBOX__V1__SESSION_EXEC_REQUEST__INIT;
@@ -167,16 +165,16 @@ static const struct api_verb exec_verb = {
     .words_max = 1,
     .takes_command = true,
     .own_size = sizeof(struct exec_options),
-    .take = take_exec,
-    .check = check_exec,
-    .run = run_exec,
+    .take = session_take_exec,
+    .check = session_check_exec,
+    .run = session_run_exec,
 };
 
 /* ---- ls, close ---- */
 
 static const struct option no_options[] = { API_LONG_OPTIONS };
 
-static void add_row(struct grid *grid, const ProtobufCMessage *item)
+static void session_add_row(struct grid *grid, const ProtobufCMessage *item)
 {
     const Sandbox__V1__Session *session = (const void *) item;
     bool is_open = session->status == SANDBOX__V1__SESSION_STATUS__SESSION_STATUS_ACTIVE;
@@ -189,13 +187,14 @@ static void add_row(struct grid *grid, const ProtobufCMessage *item)
     grid_add(grid, age);
 }
 
-static int run_ls(struct api_call *call, struct err *err)
+static int session_run_ls(struct api_call *call, struct err *err)
 {
     static const char *const titles[] = { "ID", "STATUS", "SHELL", "AGE", NULL };
-    static const struct listing listing = { "ListSessions", &sandbox__v1__list_sessions_response__descriptor, titles, add_row };
+    static const struct listing listing = { "ListSessions", &sandbox__v1__list_sessions_response__descriptor, titles,
+                                            session_add_row };
     Sandbox__V1__ListSessionsRequest request = SANDBOX__V1__LIST_SESSIONS_REQUEST__INIT;
     autofree char *sandbox = NULL;
-    int r = lookup_over_codebase(call->client, call->words[0], SESSION_HINT, &sandbox, err);
+    int r = lookup_sandbox(call->client, call->words[0], &sandbox, err);
 
     if (r < 0)
         return r;
@@ -211,10 +210,10 @@ static const struct api_verb ls_verb = {
     .options = no_options,
     .words_min = 1,
     .words_max = 1,
-    .run = run_ls,
+    .run = session_run_ls,
 };
 
-static int run_close(struct api_call *call, struct err *err)
+static int session_run_close(struct api_call *call, struct err *err)
 {
     for (int i = 0; i < call->word_count; i++) {
         Sandbox__V1__DestroySessionRequest request = SANDBOX__V1__DESTROY_SESSION_REQUEST__INIT;
@@ -239,7 +238,7 @@ static const struct api_verb close_verb = {
     .options = no_options,
     .words_min = 1,
     .words_max = -1,
-    .run = run_close,
+    .run = session_run_close,
 };
 
 int cmd_session(int argc, char **argv)

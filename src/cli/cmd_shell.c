@@ -12,28 +12,28 @@
 #include "cli/console.h"
 #include "cli/lookup.h"
 #include "cli/setting_options.h"
-#include "cli/workspace.h"
-#include "cli/workspace_command.h"
+#include <sandbox/v1/process.pb-c.h>
 
 static const char help_shell[] =
     "usage: agentfense shell [options] SANDBOX\n\n"
-    "A shell in a sandbox that was started, on this terminal: every key goes to it, Ctrl-C too. Without a terminal the shell\n"
-    "reads its commands from standard input. Ctrl-P Ctrl-Q leaves it running, and 'agentfense attach' comes back. What it\n"
-    "changed goes into the codebase when it ends, unless the sandbox was made with --no-sync.\n\n"
+    "Opens a shell in a running sandbox, on this terminal: every key goes to it, Ctrl-C too. Without a terminal the shell "
+    "reads\n"
+    "its commands from standard input. Ctrl-P Ctrl-Q leaves it running, and 'agentfense attach' comes back. A synced sandbox\n"
+    "syncs its changes into the codebase when it ends.\n\n"
     "  -s, --shell SHELL      which; without: bash if there is one, otherwise sh\n"
     "  -e, --env NAME[=VALUE] set a variable; without a value, ours\n"
     "  --env-file FILE        set the variables of a file of NAME=VALUE lines\n"
     "  -w, --workdir DIR      where it starts; relative to the workspace\n"
-    "  --detach-keys KEYS     what leaves it running: ctrl-p,ctrl-q unless told; '' for nothing\n" API_LAST_HELP
-        API_OPTIONS_HELP "\nExit codes: the shell's own; 125 when we failed or the connection was lost, 2 for a bad call.\n";
+    "  --detach-keys KEYS     what leaves it running (default: ctrl-p,ctrl-q); '' for nothing\n" API_LAST_HELP API_OPTIONS_HELP
+    "\nExit codes: the shell's own; 125 when we failed or the connection was lost, 2 for a bad call.\n";
 
 static const char help_attach[] =
     "usage: agentfense attach [options] SANDBOX [PROCESS]\n\n"
     "Comes back to a terminal that was left running, and shows the end of what it printed. Without PROCESS (its id, or its "
     "pid)\n"
     "it is the one that runs. One client is attached at a time.\n\n"
-    "  --detach-keys KEYS     what leaves it running: ctrl-p,ctrl-q unless told; '' for nothing\n" API_LAST_HELP
-        API_OPTIONS_HELP "\nExit codes: the command's own; 125 when we failed or the connection was lost, 2 for a bad call.\n";
+    "  --detach-keys KEYS     what leaves it running (default: ctrl-p,ctrl-q); '' for nothing\n" API_LAST_HELP API_OPTIONS_HELP
+    "\nExit codes: the command's own; 125 when we failed or the connection was lost, 2 for a bad call.\n";
 
 enum { OPT_ENV_FILE = 1, OPT_DETACH_KEYS };
 
@@ -56,7 +56,7 @@ struct shell_options {
     const char *shell, *workdir, *detach_keys;
 };
 
-static int take(struct api_call *call, int option, const char *argument, struct err *err)
+static int shell_take(struct api_call *call, int option, const char *argument, struct err *err)
 {
     struct shell_options *o = call->own;
 
@@ -77,7 +77,7 @@ static int take(struct api_call *call, int option, const char *argument, struct 
     }
 }
 
-static int check(struct api_call *call, struct err *err)
+static int shell_check(struct api_call *call, struct err *err)
 {
     const struct shell_options *o = call->own;
     struct detach_keys keys;
@@ -87,15 +87,14 @@ static int check(struct api_call *call, struct err *err)
     return detach_keys_parse(&keys, o->detach_keys ? o->detach_keys : "", err);
 }
 
-static int run_shell(struct api_call *call, struct err *err)
+static int shell_run(struct api_call *call, struct err *err)
 {
-    /* In the sandbox's own words, since what is there is only known there. */
+    /* The sandbox's own shell looks for the best one, since only there it is known what exists. */
     static const char best[] = "command -v bash >/dev/null 2>&1 && exec bash; exec sh";
     const struct shell_options *o = call->own;
-    autodone(target) struct target target = { .id = NULL };
-    autofree char *chosen = o->shell ? xprintf("exec %s", o->shell) : xdup(best);
+    autofree char *chosen = o->shell ? xprintf("exec %s", o->shell) : xdup(best), *id = NULL;
     char *words[] = { chosen, NULL };
-    struct workspace_command command = {
+    struct console console = {
         .words = words,
         .workdir = o->workdir,
         .env = &o->env,
@@ -103,58 +102,69 @@ static int run_shell(struct api_call *call, struct err *err)
         .takes_stdin = true,
         .detach_keys = o->detach_keys,
     };
-    int r = target_find(call->client, call->words[0], &target, err);
+    int r = lookup_sandbox(call->client, call->words[0], &id, err);
 
+    console.sandbox = id;
     if (r == 0)
-        r = command_in_workspace(call, target.id ? target.id : target.workspace, &command, err);
-    return lookup_tell_stopped(call->words[0], r, err);
+        r = console_run(call, &console, err);
+    return lookup_explain_stopped(call->words[0], r, err);
 }
 
 /* ---- attach ---- */
 
-/* The one terminal whose command runs. What such a command left in the background runs on without a terminal. */
-static int choose_process(struct api_call *call, const char *id, char **ret, struct err *err)
-{
-    autodone(buf) struct buf found = BUF_EMPTY;
-    autojson answer = NULL;
-    json_t *item;
-    size_t i, count = 0;
-    int r = workspace_ask(call, "GET", NULL, &answer, err, "/api/v1/sandboxes/%s/processes?running=true", id);
+struct terminals {
+    struct buf ids; /* with commas between */
+    size_t count;
+};
 
-    if (r < 0)
-        return r;
-    json_array_foreach(json_object_get(answer, "processes"), i, item)
-    {
-        if (json_is_true(json_object_get(item, "tty")) && !json_object_get(item, "exitCode"))
-            buf_addf(&found, "%s%s", count++ > 0 ? ", " : "", json_text(item, "id"));
-    }
-    if (count == 0)
-        return err_set(err, ERR_NOT_FOUND, -ENOENT, "no terminal runs in '%s'", call->words[0]);
-    if (count > 1)
-        return err_set(err, ERR_FAILED_PRECONDITION, -EEXIST, "%zu terminals run in '%s', say which: %s", count, call->words[0],
-                       found.data);
-    *ret = xdup(found.data);
+static int attach_on_process(const ProtobufCMessage *item, void *cookie, struct err *err)
+{
+    const Sandbox__V1__Process *process = (const void *) item;
+    struct terminals *found = cookie;
+
+    (void) err;
+    /* With a user_time its command has exited, and only what that left in the background runs on, without a terminal. */
+    if (process->terminal && process->status == SANDBOX__V1__PROCESS_STATUS__PROCESS_STATUS_RUNNING && !process->user_time)
+        buf_addf(&found->ids, "%s%s", found->count++ > 0 ? ", " : "", process->id);
     return 0;
 }
 
-static int run_attach(struct api_call *call, struct err *err)
+static int attach_choose_process(struct api_call *call, char *id, char **ret, struct err *err)
+{
+    Sandbox__V1__ListProcessesRequest request = SANDBOX__V1__LIST_PROCESSES_REQUEST__INIT;
+    struct terminals found = { .ids = BUF_EMPTY };
+    int r;
+
+    request.sandbox_id = id;
+    request.running = true;
+    r = client_list(call->client, "ListProcesses", &request.base, attach_on_process, &found, err);
+    if (r == 0 && found.count == 0)
+        r = err_set(err, ERR_NOT_FOUND, -ENOENT, "no terminal runs in '%s'; 'agentfense shell %s' opens one", call->words[0],
+                    call->words[0]);
+    else if (r == 0 && found.count > 1)
+        r = err_set(err, ERR_FAILED_PRECONDITION, -EEXIST, "%zu terminals run in '%s', say which: %s", found.count,
+                    call->words[0], found.ids.data);
+    else if (r == 0)
+        *ret = xdup(found.ids.data);
+    buf_done(&found.ids);
+    return r;
+}
+
+static int attach_run_verb(struct api_call *call, struct err *err)
 {
     const struct shell_options *o = call->own;
-    autodone(target) struct target target = { .id = NULL };
-    autofree char *process = call->word_count > 1 ? xdup(call->words[1]) : NULL;
-    struct console console = { .is_tty = true, .takes_stdin = true };
-    int r = target_find(call->client, call->words[0], &target, err);
+    autofree char *process = call->word_count > 1 ? xdup(call->words[1]) : NULL, *id = NULL;
+    struct console console = { .is_tty = true, .takes_stdin = true, .detach_keys = o->detach_keys };
+    int r = lookup_sandbox(call->client, call->words[0], &id, err);
 
-    console.sandbox = target.id ? target.id : target.workspace;
     if (r == 0 && !process)
-        r = choose_process(call, console.sandbox, &process, err);
+        r = attach_choose_process(call, id, &process, err);
+    console.sandbox = id;
     console.process = process;
-    if (r == 0)
-        r = detach_keys_parse(&console.keys, o->detach_keys ? o->detach_keys : DETACH_KEYS_DEFAULT, err);
     return r < 0 ? r : console_run(call, &console, err);
 }
 
-static void done(struct api_call *call)
+static void shell_done(struct api_call *call)
 {
     struct shell_options *o = call->own;
 
@@ -172,10 +182,10 @@ int cmd_shell(int argc, char **argv)
         .words_min = 1,
         .words_max = 1,
         .own_size = sizeof(struct shell_options),
-        .take = take,
-        .check = check,
-        .run = run_shell,
-        .done = done,
+        .take = shell_take,
+        .check = shell_check,
+        .run = shell_run,
+        .done = shell_done,
     };
 
     return api_verb_run(&verb, argc, argv);
@@ -191,10 +201,10 @@ int cmd_attach(int argc, char **argv)
         .words_min = 1,
         .words_max = 2,
         .own_size = sizeof(struct shell_options),
-        .take = take,
-        .check = check,
-        .run = run_attach,
-        .done = done,
+        .take = shell_take,
+        .check = shell_check,
+        .run = attach_run_verb,
+        .done = shell_done,
     };
 
     return api_verb_run(&verb, argc, argv);

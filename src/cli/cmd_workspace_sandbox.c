@@ -14,11 +14,13 @@
 #include "base/fd.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "cli/api_verb.h"
 #include "cli/client_verbs.h"
+#include "cli/lookup.h"
 #include "cli/output.h"
 #include "cli/suggest.h"
 #include "cli/verb.h"
-#include "cli/workspace.h"
+#include <sandbox/v1/server.pb-c.h>
 
 #define CONFIG_FILE "workspace-sandbox.json"
 #define CONFIG_BYTES_MAX 65536
@@ -48,6 +50,19 @@ static const char help[] =
     "token to show, and WORKSPACE_SANDBOX_HTTP_TIMEOUT how long a request may take (30s; a mere number is seconds).\n";
 
 /* ---- settings ---- */
+
+static void release_json(json_t **value)
+{
+    json_decref(*value);
+}
+#define autojson __attribute__((cleanup(release_json))) json_t *
+
+static const char *config_text(const json_t *config, const char *key)
+{
+    const char *text = json_string_value(json_object_get(config, key));
+
+    return text ? text : "";
+}
 
 static int open_config_dir(bool create)
 {
@@ -93,8 +108,8 @@ static int configure(int argc, char **argv)
     int r = 0;
 
     if (argc == 1) {
-        output_json(
-            json_pack("{s:s, s:b}", "api_base", json_text(config, "api_base"), "token", *json_text(config, "token") != '\0'));
+        output_json(json_pack("{s:s, s:b}", "api_base", config_text(config, "api_base"), "token",
+                              *config_text(config, "token") != '\0'));
         return EXIT_SUCCESS;
     }
     if (argc != 3 || (strcmp(argv[1], "api_base") != 0 && strcmp(argv[1], "token") != 0)) {
@@ -145,16 +160,16 @@ static void choose_server(const char *flag)
     autojson config = load_config();
     const char *base = flag ? flag : first_of(bases), *port = first_of(ports), *token = first_of(tokens);
 
-    if (!base && *json_text(config, "api_base"))
-        base = json_text(config, "api_base");
+    if (!base && *config_text(config, "api_base"))
+        base = config_text(config, "api_base");
     if (base) {
         set_url(base);
     } else if (port) {
         autofree char *url = xprintf("http://localhost:%s", port);
         set_url(url);
     }
-    if (!token && *json_text(config, "token"))
-        token = json_text(config, "token");
+    if (!token && *config_text(config, "token"))
+        token = config_text(config, "token");
     if (token)
         setenv("AGENTFENSE_TOKEN", token, 1);
     if (first_of(timeouts))
@@ -167,24 +182,27 @@ static const struct option no_options[] = { API_LONG_OPTIONS };
 
 static int run_workspace(struct api_call *call, struct err *err)
 {
-    char id[UUID_TEXT_MAX];
-    autojson answer = NULL;
-    int r = workspace_find(call->client, call->words[0], id, err);
+    automessage answer = NULL;
+    int r = lookup_get_sandbox(call->client, call->words[0], &answer, err);
+    const Sandbox__V1__Sandbox *sandbox = (void *) answer;
 
+    if (r == 0 && !*sandbox->host_path)
+        r = err_set(err, ERR_FAILED_PRECONDITION, -ENOENT,
+                    "the host does not see the files of sandbox '%s': it does not run, or was made without --host-mount",
+                    sandbox->id);
     if (r == 0)
-        r = workspace_ask(call, "GET", NULL, &answer, err, "/api/v1/sandboxes/%s/workspace", id);
-    if (r == 0)
-        workspace_print(call, answer, json_text(answer, "path"));
+        api_print(call, answer, sandbox->host_path);
     return r;
 }
 
 static int run_driver_info(struct api_call *call, struct err *err)
 {
-    autojson answer = NULL;
-    int r = workspace_ask(call, "GET", NULL, &answer, err, "/api/v1/driver/info");
+    Sandbox__V1__ListDriversRequest request = SANDBOX__V1__LIST_DRIVERS_REQUEST__INIT;
+    automessage answer = NULL;
+    int r = client_ask(call->client, "ListDrivers", &request.base, &answer, err);
 
     if (r == 0)
-        output_json(json_incref(answer));
+        api_print_json(answer);
     return r;
 }
 
@@ -230,20 +248,20 @@ static const struct command commands[] = {
     { "commit-pending", cmd_commit, "commit", NULL },
     { "configure", configure, "configure", NULL },
     { "conflicts", cmd_conflicts, "conflicts", NULL },
-    { "create", cmd_create_workspace, "create", NULL },
+    { "create", cmd_create, "create", "--start" },
     { "delete", cmd_rm, "rm", NULL },
     { "diff", cmd_diff, "diff", NULL },
     { "discard", cmd_discard, "discard", NULL },
     { "driver-info", driver_info, "driver-info", NULL },
     { "exec", cmd_exec, "exec", NULL },
-    { "gc", cmd_gc, "gc", NULL },
-    { "gc-preview", cmd_gc, "gc", "--dry-run" },
+    { "gc", cmd_prune, "prune", NULL },
+    { "gc-preview", cmd_prune, "prune", "--dry-run" },
     { "inspect", cmd_inspect, "inspect", NULL },
-    { "kill", cmd_kill, "kill", NULL },
-    { "list", cmd_ps, "ps", "--workspaces" },
+    { "kill", cmd_kill, "process kill", NULL },
+    { "list", cmd_ps, "ls", NULL },
     { "logs", cmd_logs, "logs", NULL },
     { "pending", cmd_pending, "pending", NULL },
-    { "processes", cmd_processes, "processes", NULL },
+    { "processes", cmd_processes, "process list", NULL },
     { "provenance", cmd_provenance, "provenance", NULL },
     { "rebase", cmd_rebase, "rebase", NULL },
     { "reject", cmd_reject, "reject", NULL },

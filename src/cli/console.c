@@ -1,5 +1,6 @@
 #include "cli/console.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -16,7 +17,6 @@
 #include "cli/output_queue.h"
 #include "cli/terminal.h"
 #include "cli/verb.h"
-#include "cli/workspace.h"
 #include "client/channel.h"
 
 #define READ_BYTES ((size_t) 32 << 10)   /* a message that a server takes */
@@ -45,7 +45,7 @@ struct talk {
 
 /* ---- to the server ---- */
 
-static void say(struct talk *talk, json_t *value)
+static void console_send(struct talk *talk, json_t *value)
 {
     autofree char *text = value ? json_dumps(value, JSON_COMPACT) : NULL;
 
@@ -54,22 +54,59 @@ static void say(struct talk *talk, json_t *value)
         channel_send(talk->channel, false, text, strlen(text));
 }
 
-static void say_size(struct talk *talk)
+static void console_send_size(struct talk *talk)
 {
     uint16_t rows, cols;
 
     terminal_get_size(&rows, &cols);
-    say(talk, json_pack("{s:s, s:i, s:i}", "type", "resize", "rows", rows, "cols", cols));
+    console_send(talk, json_pack("{s:s, s:i, s:i}", "type", "resize", "rows", rows, "cols", cols));
 }
 
-static void say_first(struct talk *talk)
+static int console_add_words(json_t *first, char *const *words, struct err *err)
+{
+    bool is_line = words[0] && !words[1];
+    json_t *args = json_array();
+    int failed = 0;
+
+    json_object_set_new(first, "command", is_line ? json_string("/bin/sh") : json_string(words[0]));
+    if (is_line)
+        json_array_append_new(args, json_string("-c"));
+    for (size_t i = is_line ? 0 : 1; words[i]; i++)
+        failed |= json_array_append_new(args, json_string(words[i]));
+    json_object_set_new(first, "args", args);
+    return failed || !json_object_get(first, "command") ? err_invalid(err, "the command is not UTF-8") : 0;
+}
+
+/* The command draws on our terminal, so it gets our TERM. */
+static void console_add_env(json_t *first, const struct console *console)
+{
+    const char *term = getenv("TERM");
+    json_t *env = json_object();
+
+    for (size_t i = 0; console->env && i < console->env->count; i++)
+        json_object_set_new(env, console->env->items[i]->key, json_string(console->env->items[i]->value));
+    if (console->is_tty && term && *term && !json_object_get(env, "TERM"))
+        json_object_set_new(env, "TERM", json_string(term));
+    json_object_set_new(first, "env", env);
+}
+
+/* Sends what to run. One that attaches has said so in the path. */
+static int console_send_first(struct talk *talk)
 {
     const struct console *console = talk->console;
-    json_t *first = console->first;
+    json_t *first;
     uint16_t rows, cols;
+    int r;
 
     if (console->process)
-        return;
+        return 0;
+    first = console->limits ? json_deep_copy(console->limits) : json_object();
+    r = console_add_words(first, console->words, talk->err);
+    console_add_env(first, console);
+    if (console->workdir)
+        json_object_set_new(first, "workingDir", json_string(console->workdir));
+    if (console->timeout_ns > 0)
+        json_object_set_new(first, "timeout", json_integer(console->timeout_ns));
     json_object_set_new(first, "binary", json_true());
     json_object_set_new(first, "tty", json_boolean(console->is_tty));
     if (console->is_tty) {
@@ -79,28 +116,39 @@ static void say_first(struct talk *talk)
     } else {
         json_object_set_new(first, "interactive", json_boolean(console->takes_stdin));
     }
-    say(talk, json_incref(first));
+    if (r < 0)
+        json_decref(first);
+    else
+        console_send(talk, first);
+    return r;
 }
 
 /* ---- from the server ---- */
 
+static const char *console_text(const json_t *message, const char *key)
+{
+    const char *text = json_string_value(json_object_get(message, key));
+
+    return text ? text : "";
+}
+
 /* Whoever answers there is a stranger until it has kept to the protocol all the way. */
-static int break_off(struct talk *talk, const char *what)
+static int console_break_off(struct talk *talk, const char *what)
 {
     if (talk->failed == 0)
         talk->failed = err_set(talk->err, ERR_UNAVAILABLE, -EPROTO, "the server breaks the protocol: it sent %s", what);
     return -EPROTO;
 }
 
-static int take_bytes(struct talk *talk, const char *bytes, size_t len)
+static int console_take_bytes(struct talk *talk, const char *bytes, size_t len)
 {
     int fd = STDOUT_FILENO;
 
     if (!talk->has_started || talk->has_ended)
-        return break_off(talk, "output of a command that does not run");
+        return console_break_off(talk, "output of a command that does not run");
     if (!talk->console->is_tty) {
         if (len == 0 || (*bytes != 1 && *bytes != 2))
-            return break_off(talk, "output of neither stream");
+            return console_break_off(talk, "output of neither stream");
         fd = *bytes == 1 ? STDOUT_FILENO : STDERR_FILENO;
         bytes++;
         len--;
@@ -110,36 +158,36 @@ static int take_bytes(struct talk *talk, const char *bytes, size_t len)
     return 0;
 }
 
-static int take_start(struct talk *talk, const json_t *message)
+static int console_take_start(struct talk *talk, const json_t *message)
 {
     if (talk->has_started)
-        return break_off(talk, "a second beginning");
+        return console_break_off(talk, "a second beginning");
     talk->has_started = true;
-    snprintf(talk->process, sizeof(talk->process), "%s", json_text(message, "id"));
+    snprintf(talk->process, sizeof(talk->process), "%s", console_text(message, "id"));
     /* A window may have another size than when it was left. */
     if (talk->console->process)
-        say_size(talk);
+        console_send_size(talk);
     return 0;
 }
 
-static int take_end(struct talk *talk, const json_t *message)
+static int console_take_end(struct talk *talk, const json_t *message)
 {
     json_t *code = json_object_get(message, "code");
 
     if (!talk->has_started || talk->has_ended || !json_is_integer(code) || json_integer_value(code) < -1 ||
         json_integer_value(code) > 255)
-        return break_off(talk, "an end that is none");
+        return console_break_off(talk, "an end that is none");
     talk->has_ended = true;
     talk->exit_code = (int) json_integer_value(code);
     talk->timed_out = json_is_true(json_object_get(message, "timedOut"));
     return 0;
 }
 
-static int take_error(struct talk *talk, const json_t *message)
+static int console_take_error(struct talk *talk, const json_t *message)
 {
     autodone(buf) struct buf text = BUF_EMPTY;
-    const char *data = json_text(message, "data");
-    long long code = json_number(message, "code");
+    const char *data = console_text(message, "data");
+    long long code = json_integer_value(json_object_get(message, "code"));
 
     buf_add_escaped(&text, data, strlen(data));
     err_set(&talk->complaint, ERR_UNAVAILABLE, -EREMOTEIO, "%s",
@@ -150,47 +198,49 @@ static int take_error(struct talk *talk, const json_t *message)
     return 0;
 }
 
-/* What a later server may say beside is passed over. */
-static int take_text(struct talk *talk, const char *bytes, size_t len)
+/* Ignores messages of types that only later servers know. */
+static int console_take_text(struct talk *talk, const char *bytes, size_t len)
 {
-    autojson message = json_loadb(bytes, len, 0, NULL);
-    const char *type = json_text(message, "type");
+    json_t *message = json_loadb(bytes, len, 0, NULL);
+    const char *type = console_text(message, "type");
+    int r = 0;
 
     if (!json_is_object(message))
-        return break_off(talk, "a text that is no message");
-    if (strcmp(type, "started") == 0)
-        return take_start(talk, message);
-    if (strcmp(type, "exit") == 0)
-        return take_end(talk, message);
-    if (strcmp(type, "error") == 0)
-        return take_error(talk, message);
-    if (strcmp(type, "stdout") == 0 || strcmp(type, "stderr") == 0)
-        return break_off(talk, "text where bytes were asked for");
-    return 0;
+        r = console_break_off(talk, "a text that is no message");
+    else if (strcmp(type, "started") == 0)
+        r = console_take_start(talk, message);
+    else if (strcmp(type, "exit") == 0)
+        r = console_take_end(talk, message);
+    else if (strcmp(type, "error") == 0)
+        r = console_take_error(talk, message);
+    else if (strcmp(type, "stdout") == 0 || strcmp(type, "stderr") == 0)
+        r = console_break_off(talk, "text where bytes were requested");
+    json_decref(message);
+    return r;
 }
 
-static int on_message(bool is_binary, const void *bytes, size_t len, void *cookie)
+static int console_on_message(bool is_binary, const void *bytes, size_t len, void *cookie)
 {
     struct talk *talk = cookie;
 
     if (talk->failed)
         return talk->failed;
-    return is_binary ? take_bytes(talk, bytes, len) : take_text(talk, bytes, len);
+    return is_binary ? console_take_bytes(talk, bytes, len) : console_take_text(talk, bytes, len);
 }
 
 /* ---- from us ---- */
 
-static void end_input(struct talk *talk)
+static void console_end_input(struct talk *talk)
 {
     talk->has_input = false;
     if (talk->console->is_tty)
         talk->lacks_end = true;
     else
-        say(talk, json_pack("{s:s}", "type", "eof"));
+        console_send(talk, json_pack("{s:s}", "type", "eof"));
 }
 
 /* Keys are looked for only where somebody types them. */
-static void read_input(struct talk *talk)
+static void console_read_input(struct talk *talk)
 {
     autodone(buf) struct buf typed = BUF_EMPTY;
     char bytes[READ_BYTES];
@@ -199,7 +249,7 @@ static void read_input(struct talk *talk)
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (n <= 0) {
-        end_input(talk);
+        console_end_input(talk);
         return;
     }
     if (talk->terminal.is_raw)
@@ -209,11 +259,11 @@ static void read_input(struct talk *talk)
     if (typed.len > 0)
         channel_send(talk->channel, true, typed.data, typed.len);
     if (talk->is_detached)
-        say(talk, json_pack("{s:s}", "type", "detach"));
+        console_send(talk, json_pack("{s:s}", "type", "detach"));
 }
 
 /* A job in the background that reads its terminal is stopped; one that only waits is not. */
-static bool may_read(void)
+static bool console_may_read(void)
 {
     return !isatty(STDIN_FILENO) || tcgetpgrp(STDIN_FILENO) == getpgrp();
 }
@@ -221,12 +271,12 @@ static bool may_read(void)
 /* ---- signals ---- */
 
 /* A shell that had us stopped has set the terminal as it likes it. */
-static void on_window(struct talk *talk)
+static void console_on_window(struct talk *talk)
 {
     if (interrupt_window_signal() == SIGCONT && talk->terminal.is_raw)
         terminal_make_raw_again(&talk->terminal);
     if (talk->console->is_tty && talk->has_started && !talk->is_over)
-        say_size(talk);
+        console_send_size(talk);
 }
 
 /* ---- the conversation ---- */
@@ -234,12 +284,12 @@ static void on_window(struct talk *talk)
 enum { AT_CHANNEL, AT_INTERRUPT, AT_WINDOW, AT_STDIN, AT_OUT, AT_COUNT };
 
 /* While our reader does not read, neither do we; who is gone then is noticed later, and what it has sent is not lost. */
-static void choose(struct talk *talk, struct pollfd fds[AT_COUNT], int *ret_timeout)
+static void console_choose(struct talk *talk, struct pollfd fds[AT_COUNT], int *ret_timeout)
 {
     int out_fd = output_queue_fd(&talk->out);
     short events = 0;
     bool wants_input = talk->has_input && talk->has_started && !talk->is_over && channel_queued(talk->channel) < QUEUE_BYTES;
-    bool reads = wants_input && may_read();
+    bool reads = wants_input && console_may_read();
 
     if (!talk->is_over)
         events = channel_events(talk->channel);
@@ -254,24 +304,24 @@ static void choose(struct talk *talk, struct pollfd fds[AT_COUNT], int *ret_time
     fds[AT_OUT] = (struct pollfd){ .fd = out_fd, .events = POLLOUT };
 }
 
-static int step(struct talk *talk)
+static int console_step(struct talk *talk)
 {
     struct pollfd fds[AT_COUNT];
     int timeout, n, out_fd, r;
 
-    choose(talk, fds, &timeout);
+    console_choose(talk, fds, &timeout);
     n = poll(fds, AT_COUNT, timeout);
     if (n < 0)
         return errno == EINTR ? 0 : err_errno(talk->err, -errno, "waiting for the command");
     if (fds[AT_INTERRUPT].revents)
         return err_set(talk->err, ERR_CANCELLED, -ECANCELED, "interrupted");
     if (fds[AT_WINDOW].revents)
-        on_window(talk);
+        console_on_window(talk);
     /* A terminal has no end, but a key that says so; whoever does not listen yet loses it. */
     if (n == 0 && talk->lacks_end && talk->has_started && !talk->is_over)
         channel_send(talk->channel, true, CONTROL_D, 1);
     if (fds[AT_STDIN].revents)
-        read_input(talk);
+        console_read_input(talk);
     out_fd = output_queue_fd(&talk->out);
     r = fds[AT_OUT].revents ? output_queue_write(&talk->out) : 0;
     if (r < 0)
@@ -284,7 +334,7 @@ static int step(struct talk *talk)
     return talk->failed;
 }
 
-static int judge(struct talk *talk)
+static int console_judge(struct talk *talk)
 {
     if (talk->is_detached)
         return 0;
@@ -300,22 +350,37 @@ static int judge(struct talk *talk)
     return talk->exit_code > 0 ? talk->exit_code : -EREMOTEIO;
 }
 
-static int converse(struct talk *talk)
+static int console_talk(struct talk *talk)
 {
-    int r = 0;
+    int r = console_send_first(talk);
 
-    say_first(talk);
     while (r == 0 && !(talk->is_over || talk->has_ended || talk->is_detached || talk->is_refused))
-        r = step(talk);
+        r = console_step(talk);
     /* What the command printed last may still be on its way to our reader. */
     while (r == 0 && !talk->is_detached && output_queue_fd(&talk->out) >= 0)
-        r = step(talk);
+        r = console_step(talk);
     if (r == 0 && !talk->is_over && !talk->is_refused)
         channel_finish(talk->channel);
     return r;
 }
 
-static int open_channel(struct api_call *call, struct talk *talk)
+/* Returns the refusal of a server that does not open the channel. */
+static int console_refuse(int status, const char *answer, struct err *err)
+{
+    autodone(buf) struct buf text = BUF_EMPTY;
+    json_error_t ignored;
+    json_t *told = json_loads(answer, 0, &ignored);
+    const char *error = json_string_value(json_object_get(told, "error"));
+
+    buf_add_escaped(&text, error ? error : "", error ? strlen(error) : 0);
+    json_decref(told);
+    if (!error)
+        return err_set(err, ERR_UNAVAILABLE, -EPROTO, "what answers there is no server of ours (HTTP status %d)", status);
+    return err_set(err, status == 404 ? ERR_NOT_FOUND : ERR_FAILED_PRECONDITION, status == 404 ? -ENOENT : -EREMOTEIO, "%s",
+                   text.data);
+}
+
+static int console_open(struct api_call *call, struct talk *talk)
 {
     const struct console *console = talk->console;
     autodone(buf) struct buf path = BUF_EMPTY, answer = BUF_EMPTY;
@@ -323,21 +388,21 @@ static int open_channel(struct api_call *call, struct talk *talk)
 
     buf_addf(&path, "/api/v1/sandboxes/%s/exec-interactive", console->sandbox);
     if (console->process) {
-        workspace_add_query(&path, "binary", "true");
-        workspace_add_query(&path, "attach", console->process);
+        buf_add_str(&path, "?binary=true&attach=");
+        for (const char *at = console->process; *at; at++)
+            buf_addf(&path, isalnum((unsigned char) *at) || *at == '_' ? "%c" : "%%%02X", (unsigned char) *at);
     }
-    r = channel_open(call->client, path.data, on_message, talk, &talk->channel, &status, &answer, talk->err);
-    if (r < 0 || status == 101)
-        return r;
-    autojson told = json_loadb(answer.data ? answer.data : "", answer.len, 0, NULL);
-    return workspace_refuse(status, told, talk->err);
+    r = channel_open(call->client, path.data, console_on_message, talk, &talk->channel, &status, &answer, talk->err);
+    return r < 0 || status == 101 ? r : console_refuse(status, answer.data ? answer.data : "", talk->err);
 }
 
-int console_run(struct api_call *call, struct console *console, struct err *err)
+int console_run(struct api_call *call, const struct console *console, struct err *err)
 {
-    struct talk talk = { .console = console, .keys = console->keys, .has_input = console->takes_stdin, .err = err };
-    int r = open_channel(call, &talk), code;
+    struct talk talk = { .console = console, .has_input = console->takes_stdin, .err = err };
+    int r = detach_keys_parse(&talk.keys, console->detach_keys ? console->detach_keys : DETACH_KEYS_DEFAULT, err), code;
 
+    if (r == 0)
+        r = console_open(call, &talk);
     if (r == 0 && console->is_tty && console->takes_stdin && isatty(STDIN_FILENO)) {
         r = terminal_make_raw(&talk.terminal);
         if (r < 0)
@@ -345,10 +410,10 @@ int console_run(struct api_call *call, struct console *console, struct err *err)
     }
     bool was_raw = talk.terminal.is_raw;
     if (r == 0)
-        r = converse(&talk);
+        r = console_talk(&talk);
     terminal_restore(&talk.terminal);
-    code = r == 0 ? judge(&talk) : r;
-    /* Our own words begin a line of their own. */
+    code = r == 0 ? console_judge(&talk) : r;
+    /* Our own messages begin on a line of their own. */
     if (was_raw && (code < 0 || talk.is_detached))
         fputc('\n', stderr);
     if (code >= 0 && talk.is_detached)

@@ -67,7 +67,7 @@ static int find(const struct state_dir *state_dir, const char *word)
 static bool is_among_ours(const struct state_dir *state_dir, struct words words)
 {
     for (const char *word; (word = next_word(&words));)
-        if (*word && !strchr(word, '/') && find(state_dir, word) != -ENOENT)
+        if (*word && !strchr(word, '/') && sandbox_name_is_valid(word) && find(state_dir, word) != -ENOENT)
             return true;
     return false;
 }

@@ -1,6 +1,6 @@
 /*
- * What people call things by: an id, the beginning of one that no other shares (with or without "sb_"), or a name. Of a codebase that is its
- * name, of a sandbox its label `name`.
+ * Finds what a word of the command line names: an id, the beginning of one that no other has (with or without its prefix), or a name. The
+ * server resolves the names of sandboxes, which may also be UUIDs.
  */
 #pragma once
 
@@ -9,20 +9,20 @@
 #include "base/err.h"
 #include "client/client.h"
 
-/* Each gives an id, to be freed. A whole id is taken as it is, whether or not there is such a thing. -ENOENT; ambiguous: -EEXIST, naming some. */
+/* Each returns an id, to be freed. A whole id is returned without asking whether it exists. -ENOENT. A word that may mean several is refused,
+ * and some of them are named. */
 int lookup_sandbox(struct client *client, const char *text, char **ret, struct err *err);
 int lookup_codebase(struct client *client, const char *text, char **ret, struct err *err);
 int lookup_session(struct client *client, const char *text, char **ret, struct err *err);
 
-/* A sandbox, for what workspaces have not got. Of a workspace it says that it is one, and `hint`: -EINVAL. */
-int lookup_over_codebase(struct client *client, const char *text, const char *hint, char **ret, struct err *err);
+/* The sandbox itself: a Sandbox of the API, freed with api_free_message(). */
+int lookup_get_sandbox(struct client *client, const char *text, ProtobufCMessage **ret, struct err *err);
 
-/* The id of the sandbox, or UUID of the workspace, that was made last. To be freed. -ENOENT. */
-int lookup_last(struct client *client, bool only_workspaces, char **ret, struct err *err);
+/* The id of the newest sandbox, whoever made it. To be freed. -ENOENT. */
+int lookup_last(struct client *client, bool only_directories, char **ret, struct err *err);
 
-/* What of `owner` has this very name already: its id, to be freed, or NULL. "": of anybody whose things we see. */
+/* The id of the codebase of `owner` ("": of anybody) with exactly this name, to be freed, or NULL. */
 int lookup_codebase_named(struct client *client, const char *name, const char *owner, char **ret, struct err *err);
-int lookup_sandbox_named(struct client *client, const char *name, const char *owner, char **ret, struct err *err);
 
-/* Where `err` says that a sandbox does not run: which one, by the word that named it, and what starts it. Returns `r`. */
-int lookup_tell_stopped(const char *text, int r, struct err *err);
+/* If `err` says that a sandbox is not running, replaces its text: which one, and which verb starts it. Returns `r`. */
+int lookup_explain_stopped(const char *text, int r, struct err *err);

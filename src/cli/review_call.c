@@ -10,8 +10,6 @@
 #include "base/mem.h"
 #include "base/utf8.h"
 #include "cli/output.h"
-#include "cli/workspace.h"
-#include "rest/field.h"
 #include "review/acknowledge.h"
 #include "review/file_id.h"
 #include <sandbox/v1/sandbox.pb-c.h>
@@ -89,7 +87,7 @@ static void set_unknown(const char *sandbox, struct err *err)
     autodone(buf) struct buf shown = BUF_EMPTY;
 
     buf_add_excerpt(&shown, sandbox, strlen(sandbox));
-    err_set(err, ERR_NOT_FOUND, -ENOENT, "there is no sandbox '%s'; 'agentfense ls' and 'agentfense ps -w' list them",
+    err_set(err, ERR_NOT_FOUND, -ENOENT, "there is no sandbox '%s'; 'agentfense ls' lists them",
             shown.data ? shown.data : "");
 }
 
@@ -152,57 +150,23 @@ int review_complete(const char *sandbox, int r, struct err *err)
     return r;
 }
 
-/* Sandboxes that were made by /api/v1 have their name in their metadata, where only the list of that interface shows it. */
-static bool find_by_metadata(struct api_call *call, const char *sandbox, const ProtobufCMessage *request,
-                             char id[UUID_TEXT_MAX], const struct err *err)
-{
-    const ProtobufCFieldDescriptor *field = field_find(request->descriptor, "sandbox_id", strlen("sandbox_id"));
-    struct err ignored = ERR_NONE;
-
-    if (!field || !err->reason || strcmp(err->reason, "SANDBOX_NOT_FOUND") != 0 || !workspace_may_be_name(sandbox) ||
-        workspace_find(call->client, sandbox, id, &ignored) < 0)
-        return false;
-    *(char **) (uintptr_t) field_member(request, field) = id;
-    return true;
-}
-
 int review_stream(struct api_call *call, struct client_call *wanted, struct err *err)
 {
-    char id[UUID_TEXT_MAX];
-    int r = client_call(call->client, wanted, err);
-
-    if (r < 0 && find_by_metadata(call, call->words[0], wanted->request, id, err)) {
-        *err = ERR_NONE;
-        r = client_call(call->client, wanted, err);
-    }
-    return review_complete(call->words[0], r, err);
+    return review_complete(call->words[0], client_call(call->client, wanted, err), err);
 }
 
 int review_list(struct api_call *call, const char *method, ProtobufCMessage *request, client_item_fn fn, void *cookie,
                 struct err *err)
 {
     const char *sandbox = call->word_count > 0 ? call->words[0] : "";
-    char id[UUID_TEXT_MAX];
-    int r = client_list(call->client, method, request, fn, cookie, err);
 
-    if (r < 0 && find_by_metadata(call, sandbox, request, id, err)) {
-        *err = ERR_NONE;
-        r = client_list(call->client, method, request, fn, cookie, err);
-    }
-    return review_complete(sandbox, r, err);
+    return review_complete(sandbox, client_list(call->client, method, request, fn, cookie, err), err);
 }
 
 int review_try(struct api_call *call, const char *sandbox, const char *method, const ProtobufCMessage *request,
                ProtobufCMessage **ret, struct client_refusal *refusal, struct err *err)
 {
-    char id[UUID_TEXT_MAX];
-    int r = client_ask_refusal(call->client, method, request, ret, refusal, err);
-
-    if (r < 0 && find_by_metadata(call, sandbox, request, id, err)) {
-        *err = ERR_NONE;
-        r = client_ask_refusal(call->client, method, request, ret, refusal, err);
-    }
-    return review_complete(sandbox, r, err);
+    return review_complete(sandbox, client_ask_refusal(call->client, method, request, ret, refusal, err), err);
 }
 
 static json_t *make_refusal_json(const struct client_refusal *refusal, const struct err *err)

@@ -4,9 +4,16 @@
 
 const char *sandbox_status_text(Sandbox__V1__SandboxStatus status)
 {
-    static const char *const names[] = { "unknown", "pending", "running", "stopped", "error" };
+    static const char *const names[] = { "unknown", "pending", "running", "stopped", "error", "deleted" };
 
     return (size_t) status < ARRAY_LEN(names) ? names[status] : names[0];
+}
+
+const char *sandbox_decision_text(Sandbox__V1__SandboxDecision decision)
+{
+    static const char *const names[] = { "open", "open", "approved", "rejected" };
+
+    return (size_t) decision < ARRAY_LEN(names) ? names[decision] : names[0];
 }
 
 enum grid_colour sandbox_status_colour(Sandbox__V1__SandboxStatus status)

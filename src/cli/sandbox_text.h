@@ -6,4 +6,5 @@
 
 const char *sandbox_status_text(Sandbox__V1__SandboxStatus status); /* "running" */
 enum grid_colour sandbox_status_colour(Sandbox__V1__SandboxStatus status);
-const char *permission_text(Sandbox__V1__Permission permission); /* "read" */
+const char *sandbox_decision_text(Sandbox__V1__SandboxDecision decision); /* "open" */
+const char *permission_text(Sandbox__V1__Permission permission);          /* "read" */

@@ -16,7 +16,7 @@ enum {
 
 struct verb {
     const char *name;
-    const char *summary;               /* one line of `agentfense help` */
+    const char *summary;               /* one line of `agentfense help`; NULL: an alias that no help lists */
     int (*run)(int argc, char **argv); /* argv[0] is "agentfense VERB"; returns the exit code */
     const char *program;               /* instead of `run`: which of our programs the verb is part of */
 };

@@ -10,7 +10,7 @@ sys.path.insert(0, os.path.dirname(__file__))
 from place import CHANGE, NUMBERS, Place  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+SANDBOX_ID = re.compile(r"sb_[0-9a-f]{16}")
 
 
 @pytest.fixture(scope="session")
@@ -73,12 +73,12 @@ def codebase(cli, tree):
 def sandbox(cli, codebase):
     made = cli.say("create", "--preset", "full-access", "--start", codebase)
     yield made
-    cli.run("rm", made)
+    cli.run("rm", "-f", made)
 
 
 @pytest.fixture
 def project(tmp_path):
-    """A directory for workspaces."""
+    """A directory to make sandboxes over."""
     top = tmp_path / "project"
     (top / "src").mkdir(parents=True)
     (top / "n.txt").write_text(NUMBERS)
@@ -90,9 +90,9 @@ def project(tmp_path):
 @pytest.fixture
 def made(cli, project):
     workspace = cli.say("create", "--scope", project, "--preset", "full-access", "--owner", "me")
-    assert UUID.fullmatch(workspace)
+    assert SANDBOX_ID.fullmatch(workspace)
     yield workspace
-    cli.run("rm", workspace)
+    cli.run("rm", "-f", workspace)
 
 
 @pytest.fixture

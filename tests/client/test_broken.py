@@ -8,7 +8,7 @@ import signal
 import sqlite3
 
 import pytest
-from place import eventually, sandbox_id
+from place import eventually
 
 
 def lose_directory(path):
@@ -50,10 +50,10 @@ class Pair:
 
     def directories(self):
         top = self.place.state / "sandboxes"
-        return [top / self.box, top / sandbox_id(self.workspace)]
+        return [top / self.box, top / self.workspace]
 
     def remove(self):
-        self.place.run("rm", self.box, self.workspace)
+        self.place.run("rm", "-f", self.box, self.workspace)
 
 
 @pytest.mark.parametrize("is_remote", [False, True], ids=["private", "remote"])
@@ -69,22 +69,21 @@ def test_what_is_broken_is_shown_so_beside_the_others(make, tmp_path, is_remote)
         for directory in hurt.directories():
             harm(directory)
     boxes = {one["id"]: one for one in place.json("ps")["sandboxes"]}
-    workspaces = {one["id"]: one for one in place.json("ps", "-w")["sandboxes"]}
-    table = place.say("ps", "-w").splitlines()
-    assert boxes[well.box]["status"] == "SANDBOX_STATUS_PENDING" and "errorMessage" not in workspaces[well.workspace]
-    assert gone.box not in boxes and gone.workspace not in workspaces
+    table = place.say("ps").splitlines()
+    assert boxes[well.box]["status"] == "SANDBOX_STATUS_PENDING" and not boxes[well.workspace].get("statusReason")
+    assert gone.box not in boxes and gone.workspace not in boxes
     for hurt, reason, _ in pairs:
         assert boxes[hurt.box]["status"] == "SANDBOX_STATUS_ERROR" and reason in boxes[hurt.box]["statusReason"]
-        assert reason in workspaces[hurt.workspace]["errorMessage"]
+        assert reason in boxes[hurt.workspace]["statusReason"]
         assert any(hurt.workspace in line and reason in line for line in table), table
     assert HARMS[0][1] in place.json("inspect", pairs[0][0].box)["statusReason"]
-    assert HARMS[0][1] in place.json("inspect", pairs[0][0].workspace)["errorMessage"]
+    assert HARMS[0][1] in place.json("inspect", pairs[0][0].workspace)["statusReason"]
     for words in (["gc"], ["status"], ["ls"], ["start", well.box], ["start", well.workspace]):
         place.run(*words)
     for pair, _, _ in pairs:
         pair.remove()
     well.remove()
-    assert place.json("ps")["sandboxes"] == [] and place.json("ps", "-w")["sandboxes"] == []
+    assert place.json("ps")["sandboxes"] == []
 
 
 def test_a_server_starts_beside_sandboxes_that_broke_while_it_was_away(make, tmp_path):
@@ -102,7 +101,7 @@ def test_a_server_starts_beside_sandboxes_that_broke_while_it_was_away(make, tmp
         shutil.rmtree(directory)
     place.serve()
     workspaces = {one["id"]: one["status"] for one in place.json("ps", "-w")["sandboxes"]}
-    assert workspaces == {well.workspace: "active"}
+    assert workspaces == {well.workspace: "SANDBOX_STATUS_RUNNING"}
     place.run("start", well.box)
     well.remove()
 

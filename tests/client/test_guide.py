@@ -59,13 +59,19 @@ def test_examples_print_what_they_show(cli, page):
         page.write_text(text, encoding="utf-8")
 
 
-def test_the_guide_names_every_verb_of_the_program(cli):
-    help_text = cli.run("help").out
-    ours = help_text.partition("on a server or without one:\n")[2].partition("\n\n")[0]
-    verbs = re.findall(r"^  ([a-z]+) ", ours, re.M)
-    assert len(verbs) > 10
-    text = GUIDE.read_text(encoding="utf-8")
-    assert [verb for verb in verbs if not re.search(rf"`{verb}[ `]", text)] == []
+def test_the_guide_has_the_verbs_of_the_program_in_their_groups(cli):
+    shown = re.findall(r"^(\S.*):$\n((?:  [a-z]+ +\S.*\n)+)", cli.run("help").out, re.M)
+    verbs = [(group, re.findall(r"^  ([a-z]+) ", lines, re.M)) for group, lines in shown]
+    assert verbs[0] == ("every day", "run ls diff approve discard undo exec shell stop rm logs policy".split())
+    section = GUIDE.read_text(encoding="utf-8").partition("\n## Verbs\n")[2].partition("\n## ")[0]
+    told = [(group, re.findall(r"^\| `([a-z]+)` \|", lines, re.M)) for group, lines in re.findall(r"^### (.*)\n((?:(?!###).*\n?)*)", section, re.M)]
+    assert told == verbs
+
+
+@pytest.mark.parametrize("alias", ["apply", "finish", "gc", "kill", "processes", "ps", "reject"])
+def test_older_spellings_work_and_are_not_listed(cli, alias):
+    assert cli.run(alias, "--help").out.startswith("usage: agentfense ")
+    assert not re.search(rf"^  {alias} ", cli.run("help").out, re.M)
 
 
 def test_the_manual_has_every_verb_and_option(cli, tmp_path):

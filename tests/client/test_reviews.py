@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 from on_terminal import on_terminal
-from place import CHANGE, NUMBERS, WAIT, sandbox_id
+from place import CHANGE, NUMBERS, WAIT
 
 
 def test_the_diff_in_all_its_forms(cli, changed, project, tmp_path):
@@ -55,7 +55,7 @@ def test_approving_what_was_not_shown_is_refused(cli, changed, project):
     assert (project / "old.txt").exists()
     cli.run("approve", changed)
     assert not (project / "old.txt").exists() and (project / "src" / "new.py").read_text() == "new\n"
-    assert cli.json("inspect", changed)["status"] == "approved"
+    assert cli.json("inspect", changed)["decision"] == "SANDBOX_DECISION_APPROVED"
 
 
 def test_what_is_only_counted_was_not_shown(cli, changed, project):
@@ -159,8 +159,8 @@ def test_discard_and_reject(cli, changed, project):
     assert cli.run("discard", changed, "n.txt", "src").out == "discarded the changes of 2 files; 1 stays\n"
     assert cli.run("diff", changed, "--name-only").out == "old.txt\n"
     assert cli.run("exec", changed, "--", "sed -n 2p n.txt; ls src").out == "2\napp.py\n"
-    assert cli.say("reject", changed) == sandbox_id(changed)
-    assert cli.json("inspect", changed)["status"] == "rejected" and (project / "old.txt").exists()
+    assert cli.say("reject", changed) == changed
+    assert cli.json("inspect", changed)["decision"] == "SANDBOX_DECISION_REJECTED" and (project / "old.txt").exists()
     assert cli.run("approve", changed, "--all", code=1)
 
 
@@ -266,7 +266,7 @@ def test_what_would_stop_it_wants_consent(cli, project):
     assert cli.run("discard", workspace, "old.txt", "--stop").out.startswith("discarded the changes of 1 file")
     assert cli.run("exec", workspace, "--", "cat old.txt").out == "old\n" and process in cli.say("processes", "-q", workspace)
     assert "running" not in cli.run("processes", workspace).out
-    cli.run("rm", workspace)
+    cli.run("rm", "-f", workspace)
 
 
 def test_conflicts_rebase_and_warnings(cli, made, project):
@@ -292,7 +292,7 @@ def test_commits_and_where_a_file_comes_from(cli, changed, project):
     git("add", "mine.txt")
     assert "-m is the message" in cli.run("approve", changed, "--all", "-m", "x", code=2).err
     cli.run("approve", changed, "--all")
-    assert cli.say("pending", "-q", "--project", project) == sandbox_id(changed)
+    assert cli.say("pending", "-q", "--project", project) == changed
     assert "would commit 3 files\n" in cli.run("commit", "-n", changed).out
     assert cli.run("commit", changed, "-m", "from the agent").out.startswith("committed 3 files: ")
     assert git("log", "-1", "--format=%s").strip() == "from the agent" and "mine.txt" in git("diff", "--cached", "--name-only")
@@ -317,7 +317,7 @@ def test_hooks_are_run_and_told(cli, project, tmp_path):
     cli.run("exec", workspace, "--", "echo good > old.txt")
     cli.run("diff", workspace)
     assert "hook tests: passed" in cli.run("approve", workspace).out
-    cli.run("rm", workspace)
+    cli.run("rm", "-f", workspace)
 
 
 # ---- what was not read was not shown ----

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from place import eventually, sandbox_id
+from place import eventually
 
 
 def test_a_sandbox_lives_and_ends(cli, codebase):
@@ -14,7 +14,7 @@ def test_a_sandbox_lives_and_ends(cli, codebase):
     made = cli.say("create", "--name", "alive", "--label", "team=blue", *memory, "--pids", "50", "--expires", "2h", "--no-sync",
                    "-e", "COLOUR=red", codebase)
     told = cli.json("inspect", made)
-    assert (told["status"], told["labels"]) == ("SANDBOX_STATUS_PENDING", {"name": "alive", "team": "blue"})
+    assert (told["status"], told["labels"]) == ("SANDBOX_STATUS_PENDING", {"team": "blue"}) and told["name"] == "alive"
     assert (told["resources"].get("memoryBytes", "0"), told["resources"]["pidsLimit"]) == ("268435456" if memory else "0", "50")
     assert told["syncOnCompletion"] == "SYNC_MODE_OFF" and told["expiresAt"]
     assert cli.say("start", "alive") == made
@@ -22,11 +22,12 @@ def test_a_sandbox_lives_and_ends(cli, codebase):
     assert cli.json("stop", made)["status"] == "SANDBOX_STATUS_STOPPED"
     for words in (["exec", "alive", "--", "true"], ["exec", "-i", "alive", "--", "true"], ["shell", "alive"], ["session", "open", "alive"]):
         assert "sandbox 'alive' is not running; 'agentfense start alive' starts it\n" in cli.run(*words, code=125).err
-    assert "there is a sandbox 'alive' already" in cli.run("create", "--name", "alive", codebase, code=125).err
+    assert "'alive'" in cli.run("create", "--name", "alive", codebase, code=125).err
     cli.run("start", made)
     assert cli.say("exec", made, "--", "cat", "new") == "x"
     assert "new" not in cli.say("codebase", "files", "-q", codebase).split()
-    assert cli.say("rm", made) == made
+    assert "is running" in cli.run("rm", made, code=125).err, "its changes were not reviewed"
+    assert cli.say("rm", "-f", made) == made
     assert made not in cli.say("ps", "-q").split()
 
 
@@ -77,11 +78,15 @@ def test_the_limits_that_hold_are_told(cli, codebase):
         cli.run("rm", made)
 
 
-def test_ps_tells_what_there_is(cli, codebase, sandbox):
+def test_ls_shows_every_sandbox(cli, codebase, sandbox, made, project):
     lines = [line.split() for line in cli.say("ps").splitlines()]
-    assert lines[0] == ["ID", "NAME", "STATUS", "CODEBASE", "AGE", "REASON"]
-    assert [line[1:4] for line in lines if line[0] == sandbox] == [["-", "running", codebase]]
+    assert lines[0] == ["ID", "NAME", "STATUS", "DECISION", "CHANGES", "AGE", "BASE", "REASON"]
+    assert [[*line[1:5], line[6]] for line in lines if line[0] in (sandbox, made)] == \
+        [["-", "running", "open", "0", codebase], ["-", "running", "open", "0", str(project)]]
     assert cli.say("ps", "-q", "--codebase", codebase, "--status", "running") == sandbox
+    assert cli.say("ps", "-q", "--directory", project) == cli.say("ps", "-q", "--owner", "me") == made
+    assert cli.say("ps", "-q", "--decision", "rejected") == ""
+    assert "is none of open, approved" in cli.run("ps", "--decision", "maybe", code=2).err
     assert cli.say("ps", "-q", "--status", "error") == ""
     assert [one["id"] for one in cli.json("ps", "--codebase", "test")["sandboxes"]] == [sandbox]
 
@@ -98,12 +103,12 @@ def test_last_is_what_was_made_last(cli, sandbox, codebase, project):
     assert cli.json("inspect", "--last")["id"] == newer
     assert cli.run("exec", "--last", "--", "sh", "-c", "echo $0").out == "sh\n" and cli.run("exec", "--last", "echo", "-n", "x").out == "x"
     assert cli.run("rules", "show", "--last", "-q").out == cli.run("rules", "show", "-q", newer).out
-    newest = cli.say("create", "--scope", project, "--no-lock")
-    assert cli.json("inspect", "--last")["id"] == sandbox_id(newest)
+    newest = cli.say("create", project, "--no-lock", "--start")
+    assert cli.json("inspect", "--last")["id"] == newest
     session = cli.say("session", "open", "--last")
-    assert cli.json("inspect", session)["sandboxId"] == sandbox_id(newest)
-    assert cli.say("stop", "--last") == sandbox_id(newest)
-    assert cli.say("rm", "--purge", "--last") == sandbox_id(newest)
+    assert cli.json("inspect", session)["sandboxId"] == newest
+    assert cli.say("stop", "--last") == newest
+    assert cli.say("rm", "--purge", "--last") == newest
     assert cli.say("rm", "-q", "--last") == newer and cli.json("inspect", "--last")["id"] == sandbox
     assert "this verb takes none" in cli.run("codebase", "ls", "--last", code=2).err
 
@@ -112,7 +117,7 @@ def test_several_are_taken_and_one_that_is_not_there_is_told(cli, codebase):
     made = [cli.say("create", codebase) for _ in range(2)]
     done = cli.run("rm", made[0], "sb_0000000000000000", made[1], code=125)
     assert done.out.split() == made
-    assert done.err == "agentfense rm: sandbox not found\n"
+    assert done.err == "agentfense rm: there is no sandbox 'sb_0000000000000000'; 'agentfense ls' lists them\n"
 
 
 def test_rules_are_set_shown_and_explained(cli, sandbox):

@@ -11,7 +11,7 @@ import threading
 import pytest
 from on_terminal import OnTerminal
 
-ANY = "00000000-0000-4000-8000-000000000000"
+ANY = "sb_0000000000000000"
 MAGIC = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 TEXT, BINARY, CLOSE, PING = 1, 2, 8, 9
 
@@ -31,7 +31,7 @@ def work(place, top, *words, env=None):
     with OnTerminal(place, "exec", "-it", *words, made, "--", "stty size; head -c 1000000 /dev/zero | tr '\\0' x; exit 9", env=env) as terminal:
         terminal.read_until(b"33 101\r\n" + b"x" * 1000000)
         assert terminal.wait() == 9
-    place.run("rm", *words, made, env=env)
+    place.run("rm", "-f", *words, made, env=env)
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def test_by_a_socket_and_with_a_token(make, tmp_path, project):
     for token in (bob, "aft_" + "0" * 48):
         for words in (["exec", "-i", made, "--", "cat"], ["shell", made], ["attach", made, "1"]):
             place.run(*words, env={"AGENTFENSE_TOKEN": token}, code=125)
-    place.run("rm", made)
+    place.run("rm", "-f", made)
 
 
 def test_a_server_that_dies(make, project):
@@ -75,7 +75,7 @@ def test_a_server_that_dies(make, project):
     with OnTerminal(place, "attach", made) as terminal:
         terminal.type("exit 3\r")
         assert terminal.wait() == 3
-    place.run("rm", made)
+    place.run("rm", "-f", made)
 
 
 # ---- one that is not what it says ----
@@ -181,7 +181,7 @@ BAD_ANSWERS = [
     (lambda key: switch(key) + frame(TEXT, b"[" * 60000), "a text that is no message"),
     (lambda key: switch(key) + frame(BINARY, b"\1early"), "a command that does not run"),
     (lambda key: switch(key) + STARTED + STARTED, "a second beginning"),
-    (lambda key: switch(key) + STARTED + say(type="stdout", data="text"), "text where bytes were asked for"),
+    (lambda key: switch(key) + STARTED + say(type="stdout", data="text"), "text where bytes were requested"),
     (lambda key: switch(key) + STARTED + frame(BINARY, b"\3x"), "output of neither stream"),
     (lambda key: switch(key) + STARTED + frame(BINARY), "output of neither stream"),
     (lambda key: switch(key) + say(type="exit", code=0), "an end that is none"),
@@ -199,7 +199,7 @@ def test_what_is_no_answer(make, answer, said):
     give = answer if callable(answer) else lambda key: answer if isinstance(answer, bytes) else answer.encode()
     with Pretender(give, hangs_up=not callable(answer) or "lost" in said) as server:
         place.url = server.url
-        done = place.run("exec", ANY, "--", "true", code=125)
+        done = place.run("exec", "-i", ANY, "--", "true", code=125)
         assert said in done.err and done.err.startswith("agentfense exec: ") and b"\033" not in done.stderr, done.err
 
 
@@ -220,7 +220,7 @@ def test_what_a_later_server_may_say_is_passed_over(make):
     talk = say(type="news", data=1) + STARTED + frame(BINARY, b"\1o") + frame(BINARY, b"\2e") + say(type="exit", code=5) + frame(CLOSE)
     with Pretender(lambda key: switch(key) + frame(PING, b"x") + talk, hangs_up=False) as server:
         place.url = server.url
-        done = place.run("exec", ANY, "--", "true", code=5, env={"AGENTFENSE_TOKEN": "aft_secret"})
+        done = place.run("exec", "-i", ANY, "--", "true", code=5, env={"AGENTFENSE_TOKEN": "aft_secret"})
         assert (done.out, done.err) == ("o", "e")
     assert b"Authorization: Bearer aft_secret\r\n" in server.request and b"Host: 127.0.0.1:" in server.request
     assert server.request.startswith(b"GET /api/v1/sandboxes/" + ANY.encode() + b"/exec-interactive HTTP/1.1\r\n")

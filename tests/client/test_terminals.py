@@ -19,12 +19,12 @@ def target(request, cli, tmp_path_factory):
     if request.param == "workspace":
         made = cli.say("create", "--scope", top, "--preset", "full-access")
         yield made
-        cli.run("rm", made)
+        cli.run("rm", "-f", made)
     else:
         codebase = cli.say("codebase", "create", "terminals", top)
         made = cli.say("create", "--preset", "full-access", "--start", codebase)
         yield made
-        cli.run("rm", made)
+        cli.run("rm", "-f", made)
         cli.run("codebase", "rm", "-f", codebase)
 
 
@@ -111,7 +111,7 @@ def test_leaving_and_coming_back(cli, target):
         terminal.read_until(b"kept\r\n20 60\r\n")
         # Others are not kept waiting: without a server, the state is theirs meanwhile.
         assert "another client listens" in cli.run("attach", target, process, code=125).err
-        assert process in cli.run("processes", target).out and cli.say("exec", target, "--", "echo beside") == "beside"
+        assert process in cli.run("process", "list", target).out and cli.say("exec", target, "--", "echo beside") == "beside"
         terminal.type(LEAVE)
         assert terminal.wait() == 0
     with OnTerminal(cli, "attach", "--detach-keys", "", target, process) as terminal:
@@ -128,7 +128,7 @@ def test_what_a_shell_left_in_the_background_is_no_terminal(cli, target):
         terminal.type("sleep 300 >/dev/null 2>&1 & exit\r")
         assert terminal.wait() == 0
     assert "no terminal runs in" in cli.run("attach", target, code=125).err
-    cli.run("kill", target, "--all")
+    cli.run("process", "kill", target, "--all")
 
 
 def test_other_keys_leave_it_too(cli, target):
@@ -149,7 +149,7 @@ def test_whoever_ends_us_gets_the_terminal_back(cli, target, number):
         terminal.read_until(b"begun\r\n")
         terminal.child.send_signal(number)
         assert terminal.wait() == 128 + number
-    eventually(lambda: cli.json("processes", "--running", target)["running"] == 0)
+    eventually(lambda: cli.json("process", "list", "--running", target)["processes"] == [])
 
 
 def test_input_is_passed_on_as_it_is(cli, target):
