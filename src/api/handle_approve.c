@@ -79,6 +79,7 @@ static int approve_take_request(const Sandbox__V1__ApproveRequest *in, struct ap
         .actor = in->actor,
         .message = in->commit_message,
         .version = in->expected_version,
+        .umask = in->umask & 0777,
     };
     if (r == 0)
         r = approve_take_acknowledged(in, ret, err);

@@ -62,6 +62,7 @@ struct apply_txn_site {
     apply_txn_note_fn note;
     void *cookie;
     const struct apply_txn_codebase *codebase; /* NULL: it lands in the directory that is the base */
+    mode_t umask;                              /* of who decides; that of the process counts too */
 };
 
 /* `undoes` is the id of the record it takes back, or NULL. */

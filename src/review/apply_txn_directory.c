@@ -414,7 +414,7 @@ static int directory_stage(struct apply_txn *txn, struct err *err)
 {
     int r;
 
-    txn->umask = read_umask();
+    txn->umask = read_umask() | txn->site.umask;
     r = plan_units(txn, err);
     if (r == 0)
         r = note_names(txn, err);

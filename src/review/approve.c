@@ -77,7 +77,11 @@ static int append_notes(const char *notes, size_t len, void *cookie)
 
 struct apply_txn_site approve_txn_site(struct approve_locks *locks)
 {
-    return (struct apply_txn_site){ locks->base_fd, locks->records_fd, append_notes, &locks->delta.meta_fd, locks->codebase };
+    return (struct apply_txn_site){ .base_fd = locks->base_fd,
+                                    .records_fd = locks->records_fd,
+                                    .note = append_notes,
+                                    .cookie = &locks->delta.meta_fd,
+                                    .codebase = locks->codebase };
 }
 
 int approve_locks_acquire(const char *delta_path, const struct approve_lock_options *options, struct approve_locks *ret,
@@ -266,8 +270,10 @@ static int stage_and_commit(struct approval *a, struct err *err)
     struct apply_txn_site site = approve_txn_site(a->locks);
     autoptr(apply_txn) txn = NULL;
     struct err later = ERR_NONE;
-    int r = apply_txn_new(&site, NULL, &txn, err);
+    int r;
 
+    site.umask = a->options->umask;
+    r = apply_txn_new(&site, NULL, &txn, err);
     if (r < 0)
         return r;
     add_changes(a, txn);

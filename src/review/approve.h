@@ -36,6 +36,7 @@ struct approve_options {
     bool is_held;     /* the delta is in use, and the caller keeps it from changing; otherwise that is -EBUSY */
     bool is_dropping; /* the caller will drop what was taken whole: no copy of it is kept as ground */
     const struct apply_txn_codebase *codebase; /* whose files are the base; NULL: it is a directory */
+    mode_t umask;                              /* of who decides; that of the process counts too */
     unsigned wait_ms;                          /* for others who write to the project or have the delta, until it is -EBUSY */
     const char
         *staged_tree_path; /* of a dry run: where a delta is made of what would be written (staged_tree.h); NULL: nowhere */

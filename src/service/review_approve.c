@@ -337,6 +337,7 @@ static int apply(struct approval_run *a, struct err *err)
                                              .is_held = review_lock_is_locked(a->review_lock),
                                              .is_dropping = !a->ends && review_lock_can_drop(a->review_lock),
                                              .codebase = review_lock_lands_in(a->review_lock),
+                                             .umask = a->request->umask,
                                              .wait_ms = BUSY_WAIT_MS,
                                              .owe = on_owed,
                                              .cookie = a };

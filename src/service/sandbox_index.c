@@ -533,6 +533,16 @@ void sandbox_index_refresh(struct service *service)
         changed.count = 0;
         list_all(service, &changed);
     }
+    /* A sandbox that was removed gives its name up before another one with the same name is looked at. */
+    for (size_t i = 0, first = 0; i < changed.count; i++) {
+        char id[SANDBOX_ID_MAX];
+
+        if (has_directory(service, changed.items[i]))
+            continue;
+        memcpy(id, changed.items[first], sizeof(id));
+        memcpy(changed.items[first++], changed.items[i], sizeof(id));
+        memcpy(changed.items[i], id, sizeof(id));
+    }
     for (size_t i = 0; i < changed.count; i++) {
         if (read_one(service, changed.items[i]))
             continue;

@@ -321,6 +321,17 @@ def test_what_another_command_works_with_is_not_changed(here):
     assert (here.tmp_path / "shop" / "a").read_text() == "agent\n"
 
 
+def test_a_name_is_free_when_its_sandbox_has_gone(here):
+    """A server that was away sees both changes at once: the sandbox that was removed gives the name up first."""
+    first = here.run(here.project(), "echo 1 > a", "--name", "mine")
+    assert here.server.client().get_sandbox(sandbox_id="mine").id == first
+    here.server.stop()
+    here.cli("rm", "mine")
+    second = here.run(here.project(), "echo 2 > a", "--name", "mine")
+    here.server.start()
+    assert here.server.client().get_sandbox(sandbox_id="mine").id == second != first
+
+
 @pytest.mark.parametrize("point", ["sandbox_deleted", "sandbox_purged"])
 def test_a_kill_in_the_middle_leaves_what_either_side_can_go_on_with(here, point):
     box = here.run(here.project(), "echo agent > a", "--name", "mine")
