@@ -1,263 +1,361 @@
-/* approve of a sandbox of 'agentfense run'; that of a workspace is in cmd_workspace_approve.c. */
+/* approve, and apply, which is `approve --all --rm`. */
 #include <errno.h>
-#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
 #include "base/mem.h"
-#include "cli/local_chooser.h"
-#include "cli/local_review.h"
-#include "cli/local_verb.h"
+#include "base/utf8.h"
+#include "cli/client_verbs.h"
+#include "cli/hunk_choices.h"
 #include "cli/output.h"
-#include "cli/pick.h"
+#include "cli/review_call.h"
 #include "cli/verb.h"
 #include "cli/workspace_help.h"
-#include "review/approve.h"
+#include <sandbox/v1/sandbox.pb-c.h>
 
-static const char help[] = APPROVE_HELP "  --last                 the sandbox of 'agentfense run' that was made last\n"
-                                        "  --json                 JSON on standard output\n"
-                                        "  -q, --quiet            print nothing but errors\n"
-                                        "  --server URL and others  of a workspace; as for 'agentfense create'\n"
-                                        "  -h, --help             this text\n" APPROVE_EXIT_HELP;
+enum { OPT_ACKNOWLEDGE = 1, OPT_OVERRIDE, OPT_ACTOR, OPT_VERIFY, OPT_NO_VERIFY, OPT_STOP, OPT_RM, OPT_KEEP };
 
-enum { OPT_ACKNOWLEDGE = 1, OPT_NO_VERIFY, OPT_OVERRIDE, OPT_STOP };
-
-static const struct option long_options[] = {
+static const struct option options[] = {
     { "patch", no_argument, NULL, 'p' },
     { "all", no_argument, NULL, 'a' },
     { "dry-run", no_argument, NULL, 'n' },
     { "force", no_argument, NULL, 'f' },
     { "acknowledge", no_argument, NULL, OPT_ACKNOWLEDGE },
-    { "no-verify", no_argument, NULL, OPT_NO_VERIFY },
     { "override-acceptance", no_argument, NULL, OPT_OVERRIDE },
     { "stop", no_argument, NULL, OPT_STOP },
     { "commit", no_argument, NULL, 'c' },
     { "message", required_argument, NULL, 'm' },
-    { "quiet", no_argument, NULL, 'q' },
-    LOCAL_LAST_OPTION,
-    LOCAL_LONG_OPTIONS,
+    { "actor", required_argument, NULL, OPT_ACTOR },
+    { "verify", no_argument, NULL, OPT_VERIFY },
+    { "no-verify", no_argument, NULL, OPT_NO_VERIFY },
+    { "rm", no_argument, NULL, OPT_RM },
+    { "keep", no_argument, NULL, OPT_KEEP },
+    API_LONG_OPTIONS,
 };
 
-#define EXIT_REFUSED 1
-
-struct approve_words {
-    bool asks, is_all, is_dry, is_forced, acknowledges, skips_hooks, is_quiet, is_of_workspace;
+struct approve_options {
+    bool asks, is_all, removes, keeps;
+    Sandbox__V1__ApproveRequest request; /* borrows its texts from argv */
 };
 
-/* ---- what is said ---- */
-
-static json_t *files_json(const struct approve *approve)
+static struct approve_options *approve_options_of(struct api_call *call)
 {
-    json_t *all = json_array();
+    struct approve_options *o = call->own;
 
-    for (size_t i = 0; i < approve->edits.count; i++) {
-        const struct approve_file *file = &approve->files[i];
-        json_t *one;
-
-        if (!edit_is_file(file->edit))
-            continue;
-        one = json_pack("{s:o, s:s, s:s}", "path", output_json_name(file->edit->path), "change",
-                        change_kind_name(file->edit->kind), "outcome", approve_outcome_name(file->outcome));
-        if (file->reason)
-            json_object_set_new(one, "reason", json_string(file->reason));
-        if (file->outcome == APPROVE_UNACKNOWLEDGED)
-            json_object_set_new(one, "acknowledge", json_string(acknowledge_name(file->acknowledge)));
-        json_array_append_new(all, one);
-    }
-    return all;
+    if (!o->request.base.descriptor)
+        sandbox__v1__approve_request__init(&o->request);
+    return o;
 }
 
-static void print_json(const struct pick *pick, const struct approve *approve, const struct approve_words *w, bool is_refused,
-                       size_t remaining)
+static int approve_take_text(char **ret, const char *option, const char *text, struct err *err)
 {
-    output_json(json_pack("{s:s, s:o, s:o, s:I, s:I, s:I, s:b, s:b, s:s}", "sandbox", pick->name, "directory",
-                          output_json_name(pick->spec->base_path), "files", files_json(approve), "applied",
-                          (json_int_t) (is_refused ? 0 : approve->taken_count), "conflicts",
-                          (json_int_t) approve->conflict_count, "remaining", (json_int_t) remaining, "lacks_hooks",
-                          approve->lacks_hooks, "dry_run", w->is_dry, "approval", approve->id));
+    if (!utf8_is_valid(text, strlen(text)))
+        return err_invalid(err, "%s is not UTF-8", option);
+    *ret = (char *) text;
+    return 0;
 }
 
-static void print_text(const struct pick *pick, const struct approve *approve, const struct approve_words *w, size_t remaining)
+static int approve_take_option(struct api_call *call, int option, const char *argument, struct err *err)
 {
-    size_t files = 0;
+    struct approve_options *o = approve_options_of(call);
+    Sandbox__V1__ApproveRequest *request = &o->request;
+    const struct {
+        int option;
+        protobuf_c_boolean *flag;
+    } flags[] = {
+        { 'n', &request->dry_run },
+        { 'f', &request->force },
+        { 'c', &request->commit },
+        { OPT_VERIFY, &request->run_hooks },
+        { OPT_NO_VERIFY, &request->skip_hooks },
+        { OPT_ACKNOWLEDGE, &request->acknowledge_all },
+        { OPT_STOP, &request->allow_stop },
+        { OPT_OVERRIDE, &request->override_acceptance },
+    };
 
-    for (size_t i = 0; i < approve->edits.count; i++) {
-        const struct approve_file *file = &approve->files[i];
-
-        files += edit_is_file(file->edit) && (file->outcome == APPROVE_WHOLE || file->outcome == APPROVE_PARTLY);
-        if (file->outcome == APPROVE_PARTLY)
-            printf("  %zu of %zu hunks: ", file->hunks_taken, file->hunk_count);
-        else if (file->outcome == APPROVE_WHOLE && edit_is_file(file->edit))
-            fputs(w->is_dry ? "  would apply: " : "  applied: ", stdout);
-        else
-            continue;
-        output_escaped(stdout, file->edit->path);
-        putchar('\n');
+    for (size_t i = 0; i < ARRAY_LEN(flags); i++) {
+        if (flags[i].option == option)
+            *flags[i].flag = true;
     }
-    printf("%s %zu file%s to ", w->is_dry ? "would apply" : "applied", files, files == 1 ? "" : "s");
-    output_escaped(stdout, pick->spec->base_path);
-    if (remaining > 0)
-        printf("; %zu file%s stay%s in the sandbox", remaining, remaining == 1 ? "" : "s", remaining == 1 ? "s" : "");
+    if (option == 'm')
+        return approve_take_text(&request->commit_message, "the message", argument, err);
+    if (option == OPT_ACTOR)
+        return approve_take_text(&request->actor, "--actor", argument, err);
+    o->asks |= option == 'p';
+    o->is_all |= option == 'a';
+    o->removes |= option == OPT_RM;
+    o->keeps |= option == OPT_KEEP;
+    return 0;
+}
+
+static int approve_check(struct api_call *call, struct err *err)
+{
+    struct approve_options *o = approve_options_of(call);
+
+    if (strcmp(call->verb->name, "apply") == 0) {
+        o->is_all = true;
+        o->removes = !o->keeps;
+    } else if (o->keeps) {
+        return err_invalid(err, "--keep is for 'agentfense apply': without --rm the sandbox stays");
+    } else if (o->is_all && call->word_count > 1) {
+        return err_invalid(err, "--all is all; leave it out to name paths, or to be asked");
+    }
+    if (o->is_all && o->asks)
+        return err_invalid(err, "--all is all; leave it out to name paths, or to be asked");
+    if (o->asks && call->options.is_json)
+        return err_invalid(err, "-p asks a person; --json is for programs");
+    if (o->request.run_hooks && !o->request.dry_run)
+        return err_invalid(err, "--verify is for --dry-run: otherwise the hooks are always run");
+    if (*o->request.commit_message && !o->request.commit)
+        return err_invalid(err, "-m is the message of a commit: --commit");
+    return 0;
+}
+
+/* ---- printing ---- */
+
+static void approve_print(const struct api_call *call, const Sandbox__V1__ApproveResponse *answer, bool is_dry, bool removes)
+{
+    review_print_verdicts(stdout, answer->files, answer->n_files, is_dry);
+    review_print_hooks(stdout, answer->hooks, answer->n_hooks);
+    printf("%s %d file%s", is_dry ? "would apply" : "applied", answer->applied, answer->applied == 1 ? "" : "s");
+    if (answer->remaining > 0)
+        printf("; %d file%s stay%s in the sandbox", answer->remaining, answer->remaining == 1 ? "" : "s",
+               answer->remaining == 1 ? "s" : "");
+    if (*answer->commit_hash)
+        printf("; commit %s", answer->commit_hash);
     putchar('\n');
-    if (!w->is_dry && files > 0)
-        printf("to take it back: agentfense undo %s, to be done with it: agentfense discard %s\n", pick->name, pick->name);
+    if (is_dry || removes || answer->applied == 0)
+        return;
+    fputs("to take it back: agentfense undo ", stdout);
+    output_escaped(stdout, call->words[0]);
+    putchar('\n');
+}
+
+static void approve_print_note(const char *before, const char *note)
+{
+    fprintf(stderr, "agentfense approve: %s", before);
+    output_escaped(stderr, note);
+    fputc('\n', stderr);
+}
+
+/* An approval that would be refused is an answer of a dry run. */
+static int approve_print_refusal(const struct api_call *call, const Sandbox__V1__ApproveResponse *answer)
+{
+    struct err err = ERR_NONE;
+
+    err_set(&err, ERR_FAILED_PRECONDITION, -EREMOTEIO, "%s", answer->refusal->message);
+    err_set_reason(&err, -EREMOTEIO, answer->refusal->reason);
+    review_complete(call->words[0], -EREMOTEIO, &err);
+    output_error(call->verb->name, &err);
+    review_print_stopping(stderr, answer->files, answer->n_files);
+    review_print_hooks(stderr, answer->hooks, answer->n_hooks);
+    return EXIT_REFUSED;
+}
+
+/* ---- removing ---- */
+
+/* Nothing is left that could be restored, so the name is free at once. */
+static int approve_remove(struct api_call *call, struct err *err)
+{
+    Sandbox__V1__DestroySandboxRequest request = SANDBOX__V1__DESTROY_SANDBOX_REQUEST__INIT;
+    automessage answer = NULL;
+    int r;
+
+    request.sandbox_id = call->words[0];
+    request.purge = true;
+    r = review_ask(call, call->words[0], "DestroySandbox", &request.base, &answer, err);
+    if (r != 0 || call->options.is_json || call->options.is_quiet)
+        return r < 0 ? err_wrap(err, r, "everything was applied, but the sandbox could not be removed") : r;
+    fputs("removed sandbox ", stdout);
+    output_escaped(stdout, call->words[0]);
+    putchar('\n');
+    return 0;
 }
 
 /* ---- the work ---- */
 
-/* What stays in the sandbox; of a dry run, what would. */
-static int count_left(const struct pick *pick, const struct approve *approve, bool would_write, size_t *ret, struct err *err)
+static int approve_tell(struct api_call *call, const ProtobufCMessage *message, struct err *err)
 {
-    autodone(edit_list) struct edit_list rest = EDIT_LIST_EMPTY;
-    int r = pick_load_edits(pick, NULL, 0, &rest, err);
+    const struct approve_options *o = approve_options_of(call);
+    const Sandbox__V1__ApproveResponse *answer = (const void *) message;
+    bool is_dry = o->request.dry_run, removes = o->removes && !is_dry && answer->remaining == 0;
+    int r = 0;
 
-    *ret = edit_list_files(&rest);
-    for (size_t i = 0; would_write && *ret > 0 && i < approve->edits.count; i++)
-        *ret -= edit_is_file(approve->files[i].edit) && approve->files[i].outcome == APPROVE_WHOLE;
+    if (call->options.is_json)
+        api_print_json(message);
+    else if (answer->refusal)
+        return approve_print_refusal(call, answer);
+    else if (!call->options.is_quiet)
+        approve_print(call, answer, is_dry, removes);
+    if (answer->refusal)
+        return EXIT_REFUSED;
+    if (*answer->note && !call->options.is_json)
+        approve_print_note("", answer->note);
+    if (*answer->commit_error) {
+        approve_print_note("it was applied, but not committed: ", answer->commit_error);
+        return EXIT_OURS;
+    }
+    if (removes)
+        r = approve_remove(call, err);
     return r;
 }
 
-static int write_chosen(const struct pick *pick, const struct local_call *call, struct local_review *review, struct err *err)
+static int approve_say_none(const struct api_call *call, const char *text)
 {
-    const struct approve_words *w = call->own;
-    autodone(approve) struct approve approve = APPROVE_NONE;
-    const struct local_review_words words = { .has_asked = w->asks,
-                                              .acknowledges = w->acknowledges,
-                                              .skips_hooks = w->skips_hooks };
-    struct approve_options options = { .selection = &review->selection, .is_forced = w->is_forced, .is_dry = w->is_dry };
-    size_t remaining = 0;
-    int r = approve_run(pick->delta_path, local_review_decide(review, &words), &options, &approve, err);
-
-    if (r >= 0 && count_left(pick, &approve, w->is_dry && r == 0, &remaining, err) < 0)
-        r = -EIO;
-    if (r < 0)
-        return r;
-    if (call->is_json)
-        print_json(pick, &approve, w, r > 0, remaining);
-    else if (r > 0)
-        local_review_print_refused("approve", &approve);
-    else if (!w->is_quiet)
-        print_text(pick, &approve, w, remaining);
-    return r > 0 ? EXIT_REFUSED : EXIT_SUCCESS;
+    if (!call->options.is_quiet)
+        puts(text);
+    return EXIT_SUCCESS;
 }
 
-static int say_nothing_to_do(const struct local_call *call)
+/* The person can answer again about files that are not as they saw them. */
+static bool approve_may_ask_again(const struct err *err)
 {
-    const struct approve_words *w = call->own;
-
-    if (call->is_json)
-        output_json(json_pack("{s:s, s:[], s:i, s:i, s:i}", "sandbox", call->words[0], "files", "applied", 0, "conflicts", 0,
-                              "remaining", 0));
-    else if (!w->is_quiet)
-        puts(w->asks ? "nothing was chosen" : "nothing to approve");
-    return 0;
+    return err->reason && (strcmp(err->reason, "DIFF_STALE") == 0 || strcmp(err->reason, "HUNK_UNKNOWN") == 0 ||
+                           strcmp(err->reason, "FILE_UNKNOWN") == 0);
 }
 
-static void on_interrupt(int number)
+static int approve_send_choices(struct api_call *call, const struct hunk_choices *choices, ProtobufCMessage **answer,
+                                struct client_refusal *refusal, struct err *err)
 {
-    static const char text[] = "\nagentfense approve: nothing was approved\n";
-    ssize_t ignored = write(STDERR_FILENO, text, sizeof(text) - 1);
+    struct hunk_choices_request request;
+    int r;
 
-    (void) ignored;
-    signal(number, SIG_DFL);
-    raise(number);
-}
-
-/* Until the last answer there is nothing to undo: Ctrl-C ends us as ever, with a word. */
-static int ask(struct local_review *review, struct err *err)
-{
-    void (*before)(int) = signal(SIGINT, on_interrupt);
-    int r = local_review_ask(review, err);
-
-    signal(SIGINT, before);
+    hunk_choices_fill(choices, &approve_options_of(call)->request, &request);
+    client_refusal_done(refusal);
+    *refusal = (struct client_refusal){ .type = &sandbox__v1__review_failure__descriptor };
+    r = review_try(call, call->words[0], "Approve", &request.message.base, answer, refusal, err);
+    hunk_choices_request_done(&request);
     return r;
 }
 
-/* The sandbox is ours until the end. The project is not: of what was chosen hunk by hunk it must be as it was then. */
-static int run_approve(const struct local_call *call, struct err *err)
+/* Sends the choices until they are approved, refused for another reason than that the files have changed, or none is left. */
+static int approve_choices(struct api_call *call, struct hunk_choices *choices, ProtobufCMessage **answer, struct err *err)
 {
-    const struct approve_words *w = call->own;
-    char **paths = call->words + 1;
-    int path_count = call->word_count - 1;
-    autodone(pick) struct pick pick = PICK_NONE;
-    autodone(local_review) struct local_review review = LOCAL_REVIEW_NONE;
-    autofd int lock = -1;
-    int r = pick_open(call->words[0], &pick, err);
+    struct client_refusal refusal = { .type = NULL };
+    int r, again = 0;
 
+    do {
+        *err = ERR_NONE;
+        r = approve_send_choices(call, choices, answer, &refusal, err);
+        if (r == 0 || !approve_may_ask_again(err))
+            break;
+        struct err later = ERR_NONE;
+        again = hunk_choices_ask_again(choices, call, &later);
+        if (again < 0) {
+            *err = later;
+            r = again;
+        }
+    } while (again == 0 && choices->count > 0);
+    if (r < 0 && again >= 0 && choices->count > 0)
+        r = review_refuse(call, r, &refusal, err);
+    client_refusal_done(&refusal);
+    return r;
+}
+
+static int approve_ask(struct api_call *call, struct err *err)
+{
+    autodone(hunk_choices) struct hunk_choices choices = { 0 };
+    autodone(review_paths) struct review_paths paths = { 0 };
+    automessage answer = NULL;
+    int r = review_paths_take(call, 1, &paths, err);
+
+    if (r == 0 && paths.id_count > 0)
+        return err_invalid(err, "a PATH is not UTF-8; leave it out to be asked about all changes");
     if (r == 0)
-        r = pick_lock(&pick, &lock, err);
+        r = hunk_choices_ask(&choices, call, paths.paths, paths.path_count, err);
     if (r < 0)
         return r;
-    if (!pick.has_delta)
-        return path_count ? err_set(err, ERR_NOT_FOUND, -ENOENT, "sandbox '%s' has no changes", pick.name)
-                          : say_nothing_to_do(call);
-    r = approve_recover(pick.delta_path, false, NULL, err);
+    if (r > 0 || choices.count == 0)
+        return approve_say_none(call, r > 0 ? "nothing to approve" : "nothing was chosen");
+    r = approve_choices(call, &choices, &answer, err);
+    if (r != 0 && choices.count == 0)
+        return approve_say_none(call, "nothing is left of what was chosen");
+    return r == 0 ? approve_tell(call, answer, err) : r;
+}
+
+/* The hash of all changes as they are now, seen or not. */
+static int approve_take_hash(struct api_call *call, char **ret, struct err *err)
+{
+    Sandbox__V1__GetDiffRequest request = SANDBOX__V1__GET_DIFF_REQUEST__INIT;
+    automessage answer = NULL;
+    int r;
+
+    request.sandbox_id = call->words[0];
+    request.view = SANDBOX__V1__DIFF_VIEW__DIFF_VIEW_NAMES;
+    request.page_size = 1;
+    r = review_ask(call, call->words[0], "GetDiff", &request.base, &answer, err);
     if (r == 0)
-        r = local_review_load(&review, pick.delta_path, paths, path_count, err);
-    if (r == 0 && w->asks)
-        r = ask(&review, err);
-    else if (r == 0)
-        local_review_take_all(&review, path_count > 0);
-    if (r < 0)
+        *ret = xdup(((const Sandbox__V1__Diff *) (const void *) answer)->diff_hash);
+    return r;
+}
+
+static int approve_run(struct api_call *call, struct err *err)
+{
+    struct approve_options *o = approve_options_of(call);
+    Sandbox__V1__Selection selection = SANDBOX__V1__SELECTION__INIT;
+    autodone(review_paths) struct review_paths paths = { 0 };
+    autofree char *hash = NULL;
+    automessage answer = NULL;
+    int r;
+
+    o->request.sandbox_id = call->words[0];
+    o->request.umask = umask(0);
+    umask((mode_t) o->request.umask);
+    if (o->asks)
+        return approve_ask(call, err);
+    r = review_paths_take(call, 1, &paths, err);
+    if (r == 0 && o->is_all)
+        r = approve_take_hash(call, &hash, err);
+    if (r != 0)
         return r;
-    if (review.selection.file_count == 0 && (w->asks || review.count == 0))
-        return say_nothing_to_do(call);
-    return write_chosen(&pick, call, &review, err);
+    selection.all = call->word_count == 1;
+    selection.paths = paths.paths;
+    selection.n_paths = paths.path_count;
+    selection.file_ids = paths.ids;
+    selection.n_file_ids = paths.id_count;
+    o->request.selection = &selection;
+    if (hash)
+        o->request.diff_hash = hash;
+    r = review_ask(call, call->words[0], "Approve", &o->request.base, &answer, err);
+    return r == 0 ? approve_tell(call, answer, err) : r;
 }
 
-static int take(void *own, int option, struct err *err)
+int cmd_approve(int argc, char **argv)
 {
-    struct approve_words *w = own;
-    bool *flag = option == 'p'               ? &w->asks
-                 : option == 'a'             ? &w->is_all
-                 : option == 'n'             ? &w->is_dry
-                 : option == 'f'             ? &w->is_forced
-                 : option == OPT_ACKNOWLEDGE ? &w->acknowledges
-                 : option == OPT_NO_VERIFY   ? &w->skips_hooks
-                 : option == 'q'             ? &w->is_quiet
-                                             : &w->is_of_workspace;
-
-    (void) err;
-    *flag = true;
-    return 0;
-}
-
-static int check(const struct local_call *call, struct err *err)
-{
-    const struct approve_words *w = call->own;
-
-    if (w->is_of_workspace)
-        return err_invalid(err, "--commit, --message, --stop and --override-acceptance are for workspaces");
-    if (w->is_all && (w->asks || call->word_count > 1))
-        return err_invalid(err, "--all is all; leave it out to name paths, or to be asked");
-    if (w->asks && call->is_json)
-        return err_invalid(err, "-p asks a person; --json is for programs");
-    return 0;
-}
-
-static int run(int argc, char **argv)
-{
-    static const struct local_verb verb = {
+    static const struct api_verb verb = {
         .name = "approve",
-        .help = help,
-        .letters = "panfcm:qh",
-        .options = long_options,
+        .last = API_LAST_WORKSPACE,
+        .help = APPROVE_HELP API_LAST_HELP API_OPTIONS_HELP APPROVE_EXIT_HELP,
+        .letters = "panfcm:",
+        .options = options,
         .words_min = 1,
         .words_max = -1,
-        .wanted = "say which sandbox; 'agentfense ls' and 'agentfense ps -w' list them",
-        .take = take,
-        .check = check,
-        .run = run_approve,
+        .own_size = sizeof(struct approve_options),
+        .take = approve_take_option,
+        .check = approve_check,
+        .run = approve_run,
     };
-    struct approve_words own = { 0 };
 
-    return local_verb_run(&verb, &own, argc, argv);
+    return api_verb_run(&verb, argc, argv);
 }
 
-const struct verb verb_approve = {
-    .name = "approve",
-    .summary = "write changes of a sandbox into its directory: all, files or hunks",
-    .run = run,
-    .program = CLIENT_PROGRAM,
-};
+int cmd_apply(int argc, char **argv)
+{
+    static const struct api_verb verb = {
+        .name = "apply",
+        .last = API_LAST_WORKSPACE,
+        .help = APPLY_HELP API_LAST_HELP API_OPTIONS_HELP APPROVE_EXIT_HELP,
+        .letters = "panfcm:",
+        .options = options,
+        .words_min = 1,
+        .words_max = -1,
+        .own_size = sizeof(struct approve_options),
+        .take = approve_take_option,
+        .check = approve_check,
+        .run = approve_run,
+    };
+
+    return api_verb_run(&verb, argc, argv);
+}

@@ -1,244 +1,409 @@
+/* diff: prints the changes of a sandbox, and tells the server which of them were shown. */
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/mem.h"
 #include "base/standard_output.h"
 #include "base/utf8.h"
+#include "cli/client_verbs.h"
 #include "cli/diff_print.h"
-#include "cli/local_verb.h"
+#include "cli/diff_reader.h"
+#include "cli/interrupt.h"
 #include "cli/output.h"
-#include "cli/pick.h"
-#include "cli/verb.h"
+#include "cli/review_call.h"
 #include "cli/workspace_help.h"
-#include "review/diff.h"
+#include "review/diff_text.h"
+#include <sandbox/v1/codebase.pb-c.h>
 
-static const char help[] = DIFF_HELP "  --last                 the sandbox of 'agentfense run' that was made last\n"
-                                     "  --json                 JSON on standard output\n"
-                                     "  --server URL and others  of a workspace; as for 'agentfense create'\n"
-                                     "  -h, --help             this text\n";
+#define SHOWN_BATCH 10000
+#define READER_MS 100 /* for a reader that takes the output and leaves, as head(1) does */
+#define HEAD_MAX 512
 
-enum {
-    OPT_STAT = 1,
-    OPT_NAME_ONLY,
-    OPT_PATCH,
-};
+enum { OPT_STAT = 1, OPT_NAME_ONLY, OPT_PATCH };
 
-static const struct option long_options[] = {
+static const struct option options[] = {
     { "stat", no_argument, NULL, OPT_STAT },
     { "name-only", no_argument, NULL, OPT_NAME_ONLY },
     { "patch", no_argument, NULL, OPT_PATCH },
-    LOCAL_LAST_OPTION,
-    LOCAL_LONG_OPTIONS,
+    { "raw", no_argument, NULL, OPT_PATCH },
+    API_LONG_OPTIONS,
 };
 
 struct diff_options {
-    int form; /* 0, OPT_STAT, OPT_NAME_ONLY or OPT_PATCH */
+    int form; /* 0: text, or one of the options */
 };
 
-/* The printing of one sandbox's changes. */
-struct report {
-    const struct edit_list *edits;
-    int form;
-    bool is_json;
-    bool is_coloured;
-    int name_width;
-    size_t files, added, removed;
-    json_t *json; /* owned: an array */
+static void diff_warn_deep(long long count)
+{
+    if (count > 0)
+        fprintf(stderr, "agentfense diff: %lld director%s nested too deep to be shown, and never approved\n", count,
+                count == 1 ? "y is" : "ies are");
+}
+
+/* ---- files that were shown ---- */
+
+typedef Sandbox__V1__MarkDiffShownRequest__HashesEntry hash_entry;
+
+struct shown_files {
+    hash_entry *items; /* owned, and so are keys and values */
+    size_t count, cap;
 };
+
+static void shown_files_add(struct shown_files *shown, const char *id, const char *hash)
+{
+    hash_entry *entry;
+
+    vec_room(&shown->items, &shown->cap, shown->count);
+    entry = &shown->items[shown->count++];
+    sandbox__v1__mark_diff_shown_request__hashes_entry__init(entry);
+    entry->key = xdup(id);
+    entry->value = xdup(hash);
+}
+
+static void shown_files_done(struct shown_files *shown)
+{
+    for (size_t i = 0; i < shown->count; i++) {
+        free(shown->items[i].key);
+        free(shown->items[i].value);
+    }
+    free(shown->items);
+    *shown = (struct shown_files){ 0 };
+}
+
+/* Only the program that prints a diff knows whether the output arrived. When a reader left before the end, nobody knows how far it read:
+ * then nothing was shown. */
+static int shown_files_mark(const struct shown_files *shown, struct api_call *call, struct err *err)
+{
+    autofree hash_entry **batch = xalloc(SHOWN_BATCH * sizeof(*batch));
+    int r = standard_output_flush();
+
+    if (r == 0 && shown->count > 0 && !standard_output_has_reader(READER_MS))
+        r = -EPIPE;
+    if (r < 0)
+        return output_refused(r, "writing the changes", err);
+    for (size_t at = 0; r == 0 && at < shown->count;) {
+        Sandbox__V1__MarkDiffShownRequest request = SANDBOX__V1__MARK_DIFF_SHOWN_REQUEST__INIT;
+        automessage answer = NULL;
+
+        request.sandbox_id = call->words[0];
+        request.hashes = batch;
+        while (at < shown->count && request.n_hashes < SHOWN_BATCH)
+            batch[request.n_hashes++] = &shown->items[at++];
+        r = review_ask(call, call->words[0], "MarkDiffShown", &request.base, &answer, err);
+    }
+    return r < 0 ? err_wrap(err, r, "all was shown, but that could not be noted") : r;
+}
 
 /* ---- as text ---- */
 
-static void print_stat(const struct report *report, const struct edit *edit, const struct diff *diff)
-{
-    struct diff_stat stat = {
-        .path = edit->path,
-        .added = diff->added,
-        .removed = diff->removed,
-        .is_binary = diff->is_binary,
-        .is_too_large = diff->is_too_large,
-        .old_bytes = S_ISREG(edit->was.st_mode) ? (unsigned long long) edit->was.st_size : 0,
-        .new_bytes = edit->now_bytes,
-    };
+/* The bytes of a patch come in pieces between lines: "LENGTH" before a piece, "0 ID HASH" after the last piece of a file. */
+struct patch_printer {
+    bool is_safe; /* the text is made safe before it is printed, for the server may be somebody else's */
+    struct diff_print print;
+    struct buf rest;  /* a line whose end has not come yet */
+    struct buf head;  /* the same, of a line between pieces */
+    size_t piece_len; /* bytes of the piece that are still to come */
+    size_t len;
+    long long deep_count;
+    struct shown_files *shown; /* borrowed: the files that have come whole */
+};
 
-    diff_print_stat(&stat, report->name_width, report->is_coloured);
+static void patch_print_lines(struct patch_printer *printer, size_t len)
+{
+    autodone(buf) struct buf safe = BUF_EMPTY;
+
+    diff_text_add_safe(&safe, printer->rest.data, len);
+    diff_print_text(&printer->print, safe.data ? safe.data : "", safe.len);
+    memmove(printer->rest.data, printer->rest.data + len, printer->rest.len - len);
+    printer->rest.len -= len;
+}
+
+static int patch_print_bytes(struct patch_printer *printer, const char *bytes, size_t len, struct err *err)
+{
+    const char *end;
+    int r = 0;
+
+    printer->len += len;
+    if (!printer->is_safe)
+        r = interrupt_write(STDOUT_FILENO, bytes, len);
+    else
+        buf_add(&printer->rest, bytes, len);
+    end = printer->rest.len > 0 ? memrchr(printer->rest.data, '\n', printer->rest.len) : NULL;
+    if (end)
+        patch_print_lines(printer, (size_t) (end + 1 - printer->rest.data));
+    if (ferror(stdout))
+        r = standard_output_flush();
+    if (r == -ECANCELED)
+        return err_set(err, ERR_CANCELLED, r, "interrupted");
+    return r < 0 ? output_refused(r, "writing the changes", err) : 0;
+}
+
+static int patch_take_head(struct patch_printer *printer, struct err *err)
+{
+    char *rest = NULL, *value;
+    unsigned long long len = strtoull(printer->head.data, &rest, 10);
+
+    if (rest == printer->head.data || (*rest != '\0' && *rest != ' ') || len > SIZE_MAX)
+        return err_set(err, ERR_UNAVAILABLE, -EPROTO, "the server's answer is no diff");
+    printer->piece_len = (size_t) len;
+    value = len == 0 && *rest ? strchr(rest + 1, ' ') : NULL;
+    if (value) {
+        *value++ = '\0';
+        if (strcmp(rest + 1, "deep") == 0)
+            printer->deep_count = atoll(value);
+        else
+            shown_files_add(printer->shown, rest + 1, value);
+    }
+    buf_clear(&printer->head);
+    return 0;
+}
+
+static int patch_on_chunk(const ProtobufCMessage *answer, void *cookie, struct err *err)
+{
+    const Sandbox__V1__FileChunk *chunk = (const void *) answer;
+    struct patch_printer *printer = cookie;
+    const char *at = (const char *) chunk->data.data, *stop = at + chunk->data.len;
+    int r = 0;
+
+    while (r == 0 && at < stop) {
+        size_t held = (size_t) (stop - at), n = printer->piece_len < held ? printer->piece_len : held;
+
+        if (printer->piece_len > 0) {
+            r = patch_print_bytes(printer, at, n, err);
+            printer->piece_len -= n;
+        } else {
+            const char *end = memchr(at, '\n', held);
+            n = end ? (size_t) (end + 1 - at) : held;
+            if (printer->head.len + n > HEAD_MAX)
+                return err_set(err, ERR_UNAVAILABLE, -EPROTO, "the server's answer is no diff");
+            buf_add(&printer->head, at, n - (end != NULL));
+            r = end ? patch_take_head(printer, err) : 0;
+        }
+        at += n;
+    }
+    return r;
+}
+
+static int diff_print_path(struct api_call *call, const char *path, bool is_patch, struct shown_files *shown, struct err *err)
+{
+    Sandbox__V1__DownloadPatchRequest request = SANDBOX__V1__DOWNLOAD_PATCH_REQUEST__INIT;
+    struct patch_printer printer = { .is_safe = !is_patch,
+                                     .print = { .is_coloured = output_is_coloured(stdout) },
+                                     .shown = shown };
+    struct client_call wanted = {
+        .method = "DownloadPatch", .request = &request.base, .on_answer = patch_on_chunk, .cookie = &printer
+    };
+    int r;
+
+    request.sandbox_id = call->words[0];
+    request.path = (char *) (path ? path : "");
+    request.format = is_patch ? SANDBOX__V1__PATCH_FORMAT__PATCH_FORMAT_GIT : SANDBOX__V1__PATCH_FORMAT__PATCH_FORMAT_TEXT;
+    request.receipts = true;
+    r = review_stream(call, &wanted, err);
+    if (r == 0 && printer.rest.len > 0)
+        patch_print_lines(&printer, printer.rest.len);
+    if (r == 0)
+        diff_warn_deep(printer.deep_count);
+    buf_done(&printer.rest);
+    buf_done(&printer.head);
+    return r == 0 && path && printer.len == 0 ? diff_reader_refuse_unchanged(path, err) : r;
+}
+
+static int diff_run_text(struct api_call *call, bool is_patch, struct err *err)
+{
+    autodone(shown_files) struct shown_files shown = { 0 };
+    int paths = call->word_count - 1, r = 0;
+
+    for (int i = 0; r == 0 && i < (paths ? paths : 1); i++)
+        r = diff_print_path(call, paths ? call->words[1 + i] : NULL, is_patch, &shown, err);
+    return r == 0 ? shown_files_mark(&shown, call, err) : r;
 }
 
 /* ---- as JSON ---- */
 
-static json_t *mode_json(mode_t mode)
+struct json_printer {
+    struct shown_files *shown; /* borrowed */
+    bool has_begun, has_file;
+};
+
+/* Prints the diff without the end of its object, up to the list of files. */
+static int json_print_diff(const Sandbox__V1__Diff *diff, void *cookie, struct err *err)
 {
-    return mode ? json_integer(mode & 0777) : json_null();
-}
+    struct json_printer *printer = cookie;
 
-static json_t *edit_json(const struct report *report, const struct edit *edit, const struct diff *diff)
-{
-    json_t *json =
-        json_pack("{s:s, s:o, s:s, s:o, s:o, s:I, s:I}", "change", change_kind_name(edit->kind), "path",
-                  output_json_name(edit->path), "type", S_ISLNK(edit->now ? edit->now : edit->was.st_mode) ? "symlink" : "file",
-                  "old_mode", mode_json(edit->was.st_mode), "mode", mode_json(edit->now), "old_size",
-                  (json_int_t) (S_ISREG(edit->was.st_mode) ? edit->was.st_size : 0), "size", (json_int_t) edit->now_bytes);
-
-    if (report->form == OPT_NAME_ONLY)
-        return json;
-    json_object_set_new(json, "added", json_integer((json_int_t) diff->added));
-    json_object_set_new(json, "removed", json_integer((json_int_t) diff->removed));
-    json_object_set_new(json, "binary", json_boolean(diff->is_binary));
-    json_object_set_new(json, "too_large", json_boolean(diff->is_too_large));
-    if (diff->state == RECONCILE_MERGES)
-        json_object_set_new(json, "merged", json_true());
-    if (diff->state == RECONCILE_CONFLICT)
-        json_object_set_new(json, "conflict", json_string(diff->reason));
-    if (report->form != OPT_STAT)
-        json_object_set_new(json, "diff", json_string(diff->text.data ? diff->text.data : ""));
-    return json;
-}
-
-static void print_json(struct report *report, const struct pick *pick)
-{
-    json_t *unseen = json_array();
-
-    for (size_t i = 0; i < report->edits->unseen_count; i++)
-        json_array_append_new(unseen, output_json_name(report->edits->unseen[i]));
-    output_json(json_pack("{s:s, s:o, s:O, s:I, s:I, s:o}", "sandbox", pick->name, "directory",
-                          output_json_name(pick->spec->base_path), "files", report->json, "added", (json_int_t) report->added,
-                          "removed", (json_int_t) report->removed, "unseen", unseen));
-}
-
-/* ---- the work ---- */
-
-/* JSON carries text as it is, and escapes by itself what a terminal must not see; but it has no bytes that are no text. */
-static int make_for_json(struct report *report, const struct edit *edit, struct diff *ret, struct err *err)
-{
-    int r = diff_make(report->edits, edit, true, ret, err);
-
-    if (r < 0 || ret->text.len == 0 ||
-        (utf8_is_valid(ret->text.data, ret->text.len) && !memchr(ret->text.data, 0, ret->text.len)))
-        return r;
-    diff_done(ret);
-    return diff_make(report->edits, edit, false, ret, err);
-}
-
-static int report_one(struct report *report, const struct edit *edit, struct err *err)
-{
-    autodone(diff) struct diff diff = DIFF_NONE;
-    int r = 0;
-
-    if (report->is_json && report->form != OPT_NAME_ONLY)
-        r = make_for_json(report, edit, &diff, err);
-    else if (report->form != OPT_NAME_ONLY)
-        r = diff_make(report->edits, edit, report->form == OPT_PATCH, &diff, err);
-    if (r < 0)
-        return r;
-    report->files++;
-    report->added += diff.added;
-    report->removed += diff.removed;
-    if (report->is_json) {
-        json_array_append_new(report->json, edit_json(report, edit, &diff));
-    } else if (report->form == OPT_NAME_ONLY) {
-        output_escaped(stdout, edit->path);
-        putchar('\n');
-    } else if (report->form == OPT_STAT) {
-        print_stat(report, edit, &diff);
-    } else {
-        diff_print_text(&(struct diff_print){ .is_coloured = report->is_coloured && report->form != OPT_PATCH },
-                        diff.text.data ? diff.text.data : "", diff.text.len);
-    }
+    (void) err;
+    diff_warn_deep(diff->stats ? (long long) diff->stats->deep_left_out : 0);
+    if (printer->has_begun)
+        return 0;
+    json_t *all = api_message_json(&diff->base);
+    json_object_del(all, "files");
+    autofree char *text = json_dumps(all, JSON_INDENT(2) | JSON_ENSURE_ASCII);
+    json_decref(all);
+    printf("%.*s,\n  \"files\": [", (int) strlen(text) - 2, text);
+    printer->has_begun = true;
     return 0;
 }
 
-static int name_width(const struct edit_list *edits)
+static int json_print_file(Sandbox__V1__FileChange *file, void *cookie, struct err *err)
 {
-    int width = 0;
+    struct json_printer *printer = cookie;
+    json_t *one = api_message_json(&file->base);
+    int r;
 
-    for (size_t i = 0; i < edits->count; i++) {
-        int one = edit_is_file(&edits->items[i]) ? diff_print_width(edits->items[i].path) : 0;
-        width = one > width ? one : width;
-    }
-    return width;
+    fputs(printer->has_file ? ",\n    " : "\n    ", stdout);
+    printer->has_file = true;
+    json_dumpf(one, stdout, JSON_ENSURE_ASCII);
+    json_decref(one);
+    if (*file->hash)
+        shown_files_add(printer->shown, file->id, file->hash);
+    sandbox__v1__file_change__free_unpacked(file, NULL);
+    r = ferror(stdout) ? standard_output_flush() : 0;
+    return r < 0 ? output_refused(r, "writing the changes", err) : 0;
 }
 
-static int run_diff(const struct local_call *call, struct err *err)
+static int diff_run_json(struct api_call *call, Sandbox__V1__DiffView view, struct err *err)
 {
-    const struct diff_options *o = call->own;
-    autodone(pick) struct pick pick = PICK_NONE;
-    autodone(edit_list) struct edit_list edits = EDIT_LIST_EMPTY;
-    struct report report = {
-        .edits = &edits, .form = o->form, .is_json = call->is_json, .is_coloured = output_is_coloured(stdout)
-    };
-    int r = pick_open(call->words[0], &pick, err);
+    autodone(shown_files) struct shown_files shown = { 0 };
+    struct json_printer printer = { .shown = &shown };
+    const struct diff_reader reader = { json_print_diff, json_print_file, &printer };
+    int paths = call->word_count - 1, r = 0;
 
-    if (r == 0)
-        pick_settle(&pick);
-    if (r == 0)
-        r = pick_load_edits(&pick, (const char *const *) call->words + 1, (size_t) call->word_count - 1, &edits, err);
+    for (int i = 0; r == 0 && i < (paths ? paths : 1); i++)
+        r = diff_reader_run(call, paths ? call->words[1 + i] : NULL, view, &reader, err);
     if (r < 0)
         return r;
-    if (edits.unmatched) { /* no failure, as with git; but perhaps a slip */
-        fputs("agentfense diff: '", stderr);
-        output_escaped(stderr, edits.unmatched);
-        fputs("' has no changes\n", stderr);
+    puts(printer.has_file ? "\n  ]\n}" : "]\n}");
+    return shown_files_mark(&shown, call, err);
+}
+
+/* ---- names and counts ---- */
+
+static int brief_on_diff(const Sandbox__V1__Diff *diff, void *cookie, struct err *err)
+{
+    (void) cookie;
+    (void) err;
+    diff_warn_deep(diff->stats ? (long long) diff->stats->deep_left_out : 0);
+    return 0;
+}
+
+static void diff_print_stats(const struct file_list *files)
+{
+    bool is_coloured = output_is_coloured(stdout);
+    size_t added = 0, removed = 0;
+    int width = 0;
+
+    for (size_t i = 0; i < files->count; i++) {
+        int one = diff_print_width(files->items[i]->path);
+        width = one > width ? one : width;
     }
-    if (edits.deep_count > 0)
-        fprintf(stderr, "agentfense diff: %zu director%s nested too deep to be shown, and never approved\n", edits.deep_count,
-                edits.deep_count == 1 ? "y is" : "ies are");
-    report.json = json_array();
-    report.name_width = name_width(&edits);
-    for (size_t i = 0; i < edits.count && r == 0; i++) {
-        r = edit_is_file(&edits.items[i]) ? report_one(&report, &edits.items[i], err) : 0;
-        if (r == 0 && ferror(stdout)) /* nobody reads the rest */
-            r = output_refused(standard_output_flush(), "writing the changes", err);
+    for (size_t i = 0; i < files->count; i++) {
+        const Sandbox__V1__FileChange *file = files->items[i];
+        struct diff_stat stat = {
+            .path = file->path,
+            .added = (size_t) file->lines_added,
+            .removed = (size_t) file->lines_removed,
+            .is_binary = file->binary,
+            .is_too_large = file->too_large,
+            .old_bytes = (unsigned long long) file->old_size,
+            .new_bytes = (unsigned long long) file->new_size,
+        };
+        diff_print_stat(&stat, width, is_coloured);
+        added += stat.added;
+        removed += stat.removed;
     }
-    if (r == 0 && call->is_json)
-        print_json(&report, &pick);
-    else if (r == 0 && o->form == OPT_STAT && report.files > 0)
-        diff_print_totals(report.files, report.added, report.removed);
-    json_decref(report.json);
+    if (files->count > 0)
+        diff_print_totals(files->count, added, removed);
+}
+
+static int diff_print_name(Sandbox__V1__FileChange *file, void *cookie, struct err *err)
+{
+    int r;
+
+    (void) cookie;
+    output_escaped(stdout, file->path);
+    putchar('\n');
+    sandbox__v1__file_change__free_unpacked(file, NULL);
+    r = ferror(stdout) ? standard_output_flush() : 0;
+    return r < 0 ? output_refused(r, "writing the changes", err) : 0;
+}
+
+/* Counts are in columns, which are as wide as the longest name: they are printed when all have come. */
+static int diff_run_brief(struct api_call *call, bool is_stat, struct err *err)
+{
+    autodone(file_list) struct file_list files = { 0 };
+    const struct diff_reader reader = { brief_on_diff, is_stat ? file_list_add : diff_print_name, &files };
+    Sandbox__V1__DiffView view = is_stat ? SANDBOX__V1__DIFF_VIEW__DIFF_VIEW_FILES : SANDBOX__V1__DIFF_VIEW__DIFF_VIEW_NAMES;
+    int paths = call->word_count - 1, r = 0;
+
+    for (int i = 0; r == 0 && i < (paths ? paths : 1); i++)
+        r = diff_reader_run(call, paths ? call->words[1 + i] : NULL, view, &reader, err);
+    if (r == 0 && is_stat)
+        diff_print_stats(&files);
     return r;
 }
 
-static int take(void *own, int option, struct err *err)
-{
-    struct diff_options *o = own;
+/* ---- the verb ---- */
 
+static int diff_take_option(struct api_call *call, int option, const char *argument, struct err *err)
+{
+    struct diff_options *o = call->own;
+
+    (void) argument;
     if (o->form && o->form != option)
         return err_invalid(err, "--stat, --name-only and --patch exclude each other; choose one");
     o->form = option;
     return 0;
 }
 
-static int check(const struct local_call *call, struct err *err)
+static int diff_check(struct api_call *call, struct err *err)
 {
     const struct diff_options *o = call->own;
 
-    if (o->form == OPT_PATCH && call->is_json)
+    if (o->form == OPT_PATCH && call->options.is_json)
         return err_invalid(err, "--patch and --json exclude each other; choose one");
     if (o->form == OPT_PATCH && isatty(STDOUT_FILENO))
         return err_invalid(err, "--patch writes bytes as they are, which no terminal should get; send it to a file or a pipe");
+    for (int i = 1; i < call->word_count; i++) {
+        if (!*call->words[i])
+            return err_invalid(err, "a PATH is empty; leave it out for all changes");
+        if (!utf8_is_valid(call->words[i], strlen(call->words[i])))
+            return err_reject(err, -EINVAL, call->words[i], "is not UTF-8; name the directory that it is in");
+    }
     return 0;
 }
 
-static int run(int argc, char **argv)
+static int diff_run(struct api_call *call, struct err *err)
 {
-    static const struct local_verb verb = {
-        .name = "diff",
-        .help = help,
-        .letters = "h",
-        .options = long_options,
-        .words_min = 1,
-        .words_max = -1,
-        .wanted = LOCAL_SANDBOX_WANTED,
-        .take = take,
-        .check = check,
-        .run = run_diff,
-    };
-    struct diff_options own = { 0 };
+    int form = ((const struct diff_options *) call->own)->form;
 
-    return local_verb_run(&verb, &own, argc, argv);
+    if (call->options.is_json)
+        return diff_run_json(call,
+                             form == OPT_STAT        ? SANDBOX__V1__DIFF_VIEW__DIFF_VIEW_FILES
+                             : form == OPT_NAME_ONLY ? SANDBOX__V1__DIFF_VIEW__DIFF_VIEW_NAMES
+                                                     : SANDBOX__V1__DIFF_VIEW__DIFF_VIEW_FULL,
+                             err);
+    if (form == OPT_STAT || form == OPT_NAME_ONLY)
+        return diff_run_brief(call, form == OPT_STAT, err);
+    return call->options.is_quiet && !form ? 0 : diff_run_text(call, form == OPT_PATCH, err);
 }
 
-const struct verb verb_diff = {
-    .name = "diff",
-    .summary = "show what a sandbox changes",
-    .run = run,
-    .program = CLIENT_PROGRAM,
-};
+int cmd_diff(int argc, char **argv)
+{
+    static const struct api_verb verb = {
+        .name = "diff",
+        .last = API_LAST_WORKSPACE,
+        .help = DIFF_HELP API_LAST_HELP API_OPTIONS_HELP,
+        .options = options,
+        .words_min = 1,
+        .words_max = -1,
+        .own_size = sizeof(struct diff_options),
+        .take = diff_take_option,
+        .check = diff_check,
+        .run = diff_run,
+    };
+
+    return api_verb_run(&verb, argc, argv);
+}

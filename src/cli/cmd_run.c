@@ -15,7 +15,6 @@
 #include "base/size.h"
 #include "cli/attach.h"
 #include "cli/output.h"
-#include "cli/pick.h"
 #include "cli/policy_tree.h"
 #include "cli/run_again.h"
 #include "cli/run_options.h"
@@ -95,17 +94,17 @@ static void print_summary(const char *name, const struct tally *tally, bool kept
     if (total == 0) {
         fprintf(stderr,
                 "agentfense: no files changed, but directories or .git; go on: agentfense run --in %s, drop: agentfense "
-                "discard %s\n",
+                "rm %s\n",
                 name, name);
         return;
     }
     fprintf(stderr, "agentfense: %zu file%s changed (%zu added, %zu modified, %zu deleted)", total, total == 1 ? "" : "s",
             tally->added, tally->modified, tally->deleted);
     if (kept && isatty(STDERR_FILENO))
-        fprintf(stderr, "\n  see:  agentfense diff %s\n  keep: agentfense approve %s\n  drop: agentfense discard %s\n", name,
+        fprintf(stderr, "\n  see:  agentfense diff %s\n  keep: agentfense approve %s\n  drop: agentfense rm %s\n", name,
                 name, name);
     else if (kept)
-        fprintf(stderr, "; see: agentfense diff %s, keep: agentfense approve %s, drop: agentfense discard %s\n", name, name,
+        fprintf(stderr, "; see: agentfense diff %s, keep: agentfense approve %s, drop: agentfense rm %s\n", name, name,
                 name);
     else
         fprintf(stderr, ", and dropped\n");
@@ -286,7 +285,7 @@ static int find_sandbox(const struct run_options *o, struct state_dir *state_dir
                   : state_dir_find_last(state_dir, ret->id, &ret->dir_fd, err);
 
     if (r == 0 && sandbox_dir_is_deleted(ret->dir_fd))
-        return pick_refuse_deleted(o->in ? o->in : ret->id, err);
+        return run_refuse_deleted(o->in ? o->in : ret->id, err);
     if (r == 0)
         r = sandbox_spec_load(ret->dir_fd, &spec, err);
     if (r < 0)
@@ -401,7 +400,7 @@ static int start_sandbox(struct run_options *o, struct state_dir *state_dir, con
     else if (r < 0 && sandbox->before)
         run_again_restore(sandbox->dir_fd, sandbox->before);
     if (r < 0 && err->code == ERR_FAILED_PRECONDITION && sandbox_dir_is_running(sandbox->dir_fd))
-        return pick_refuse_running(sandbox->name, err);
+        return run_refuse_running(sandbox->name, err);
     return r;
 }
 

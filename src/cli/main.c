@@ -31,7 +31,10 @@ static const struct group {
     const struct verb *const *verbs; /* ended by NULL */
 } groups[] = {
     { "every day",
-      (const struct verb *const[]){ &verb_run, &verb_ls, &verb_diff, &verb_approve, &verb_discard, &verb_undo,
+      (const struct verb *const[]){ &verb_run, &verb_ls, CLIENT_VERB("diff", "show what a sandbox changed"),
+                                    CLIENT_VERB("approve", "write changes of a sandbox into its base: all, files or hunks"),
+                                    CLIENT_VERB("discard", "drop changes of a sandbox"),
+                                    CLIENT_VERB("undo", "take an approval back"),
                                     CLIENT_VERB("exec", "run a command in a sandbox"),
                                     CLIENT_VERB("shell", "open a shell in a sandbox, on this terminal"), &verb_stop, &verb_rm,
                                     CLIENT_VERB("logs", "show what happened in a sandbox, or what a process printed"),
@@ -59,12 +62,12 @@ static const struct group {
                                     CLIENT_VERB("cp", "copy files between here and a codebase"), NULL } },
     { "the server",
       (const struct verb *const[]){
-          &(const struct verb){ "serve", "serve sandboxes by gRPC, REST and MCP", NULL, SERVER },
+          &(const struct verb){ "serve", "serve sandboxes by gRPC and REST", NULL, SERVER },
           &(const struct verb){ "token", "make, list and revoke tokens for a server's users", NULL, SERVER },
           CLIENT_VERB("status", "show the server's health, and what there is"), NULL } },
     { "this host", (const struct verb *const[]){ &verb_doctor, &verb_mount, &verb_delta,
                                                  CLIENT_VERB("completion", "print completion for bash, zsh or fish"), NULL } },
-    { NULL, (const struct verb *const[]){ &verb_apply, ALIAS("finish"), ALIAS("gc"), ALIAS("kill"), ALIAS("processes"),
+    { NULL, (const struct verb *const[]){ ALIAS("apply"), ALIAS("finish"), ALIAS("gc"), ALIAS("kill"), ALIAS("processes"),
                                           ALIAS("ps"), ALIAS("reject"), NULL } },
 };
 

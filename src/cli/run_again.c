@@ -5,10 +5,20 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
-#include "cli/pick.h"
 #include "sandbox/sandbox_dir.h"
 
 #define LOCK_TRIES 25 /* of 20 ms each */
+
+int run_refuse_running(const char *name, struct err *err)
+{
+    return err_set(err, ERR_FAILED_PRECONDITION, -EBUSY,
+                   "sandbox '%s' is running; wait for its command, or stop it with 'agentfense stop %s'", name, name);
+}
+
+int run_refuse_deleted(const char *name, struct err *err)
+{
+    return err_set(err, ERR_NOT_FOUND, -ENOENT, "sandbox '%s' is deleted; 'agentfense restore %s' brings it back", name, name);
+}
 
 static void replace_mounts(struct sandbox_spec *spec, const struct sandbox_spec *given)
 {
@@ -67,7 +77,7 @@ int run_again_change(const struct run_options *options, int dir_fd, const char *
         return 0;
     r = lock_when_ended(dir_fd, &lock);
     if (r < 0)
-        return r == -EBUSY ? pick_refuse_running(name, err) : err_errno(err, r, "locking sandbox '%s'", name);
+        return r == -EBUSY ? run_refuse_running(name, err) : err_errno(err, r, "locking sandbox '%s'", name);
     r = sandbox_spec_load(dir_fd, &before, err);
     if (r == 0)
         r = sandbox_spec_load(dir_fd, &spec, err);

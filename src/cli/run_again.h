@@ -13,3 +13,7 @@ int run_again_change(const struct run_options *options, int dir_fd, const char *
 
 /* Puts it back: the sandbox cannot be started with what was asked for. */
 void run_again_restore(int dir_fd, const struct sandbox_spec *before);
+
+/* Refusals of a sandbox that cannot be run in again now, with what can be done. */
+int run_refuse_running(const char *name, struct err *err);
+int run_refuse_deleted(const char *name, struct err *err);

@@ -21,7 +21,7 @@ const char run_options_help[] =
     "usage: agentfense run [options] [DIR] -- COMMAND [ARGUMENT...]\n\n"
     "Runs COMMAND in a sandbox over DIR (default: here). It sees of DIR what the rules show; what it writes is kept aside, "
     "and\n"
-    "DIR is never touched. Its output and exit code are passed on. Afterwards 'agentfense diff', 'approve' and 'discard' "
+    "DIR is never touched. Its output and exit code are passed on. Afterwards 'agentfense diff', 'approve' and 'rm' "
     "show,\n"
     "keep or drop what it changed.\n\n" POLICY_OPTIONS_HELP
     "                         without any of these: --preset " DEFAULT_PRESET "\n"
@@ -406,7 +406,7 @@ static int check(const struct run_options *o, struct err *err)
                            "can change are network, mounts and limits",
                            o->in ? "--in" : "--last");
     if (run_options_go_on(o) && o->removes)
-        return err_invalid(err, "--rm would drop what the sandbox held before; use 'agentfense discard'");
+        return err_invalid(err, "--rm would drop what the sandbox held before; use 'agentfense rm'");
     if (o->has_tty && o->no_stdin)
         return err_invalid(err, "a terminal without standard input is of no use");
     return 0;

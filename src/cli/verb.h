@@ -24,15 +24,10 @@ struct verb {
 /* A verb with both is about sandboxes of 'agentfense run' and about others: `run` is for the first, which are here. */
 #define CLIENT_PROGRAM "agentfense-client"
 
-/* Whether such a verb is for the client. A sandbox of 'run' goes first: of stop and rm, if any word means one; of the others, whose words may be
- * paths, unless the first word means something else. */
+/* Whether such a verb is for the client: of stop and rm, if no word names a sandbox of 'run'. */
 bool verb_is_for_client(int argc, char **argv);
 
-extern const struct verb verb_apply;
-extern const struct verb verb_approve;
 extern const struct verb verb_delta;
-extern const struct verb verb_diff;
-extern const struct verb verb_discard;
 extern const struct verb verb_doctor;
 extern const struct verb verb_ls;
 extern const struct verb verb_mount;
@@ -40,4 +35,3 @@ extern const struct verb verb_policy;
 extern const struct verb verb_rm;
 extern const struct verb verb_run;
 extern const struct verb verb_stop;
-extern const struct verb verb_undo;

@@ -24,7 +24,7 @@ def box(host):
     host.write("hello.txt", "hello\n")
     yield host
     for name in host.names():
-        host.call("discard", name)
+        host.call("rm", name)
     host.base = base
 
 
@@ -35,6 +35,7 @@ def box(host):
 @pytest.mark.parametrize("more", [[], ["--force"], ["--json"], ["--all"]], ids=" ".join)
 def test_traps_are_not_applied_without_a_word(box, verb, more):
     assert box.run("-q", "--name", "traps", *ALL, command=SET).code == 0
+    assert box.call("diff", "traps").code == 0
     before = hash_tree(box.base)
     if verb == "apply" and more == ["--all"]:
         more = ["--keep"]
@@ -63,21 +64,20 @@ def test_a_directory_of_traps_named_as_a_whole(box):
 
 @pytest.mark.parametrize("verb", ["apply", "approve"])
 def test_a_project_whose_hooks_would_refuse_it(box, verb):
-    """Those of a workspace run them. For a sandbox of `run` they are not run, and so it is refused, not let through."""
     box.write(".agentfense/hooks.json", json.dumps([{"name": "no", "command": "false"}]))
     assert box.run("-q", "--name", "hooked", *ALL, command="echo evil > evil.txt").code == 0
+    assert box.call("diff", "hooked").code == 0
     for more in ([], ["--force", "--acknowledge"]):
         refused = box.call(verb, "hooked", *more)
-        assert refused.code == 1 and "--no-verify" in refused.err, refused
+        assert refused.code == 1 and "hook no: failed" in refused.err, refused
         assert not (box.base / "evil.txt").exists()
     assert box.call(verb, "hooked", "--no-verify").code == 0 and (box.base / "evil.txt").exists()
 
 
-@pytest.mark.xfail(strict=True, reason="hooks are not run for sandboxes of `run` yet")
 def test_hooks_are_run_for_a_sandbox_of_run(box):
     box.write(".agentfense/hooks.json", json.dumps([{"name": "yes", "command": "true"}]))
     assert box.run("-q", "--name", "hooked", *ALL, command="echo good > good.txt").code == 0
-    done = box.call("approve", "hooked")
+    done = box.call("approve", "--all", "hooked")
     assert done.code == 0 and b"hook yes: passed" in done.out and (box.base / "good.txt").exists()
 
 
@@ -135,9 +135,10 @@ def test_a_mode_that_lands_was_shown(box, form):
     assert box.run("-q", "--name", "finer", *ALL, command="chmod 644 secret both; echo more >> both").code == 0
     shown = box.call("diff", "finer", *form).out.decode()
     if form == ["--json"]:
-        assert {file["path"]: (file["old_mode"], file["mode"]) for file in json.loads(shown)["files"]} == {"secret": (0o600, 0o644), "both": (0o600, 0o644)}
+        modes_shown = {file["path"]: (file["oldMode"], file["newMode"]) for file in json.loads(shown)["files"]}
+        assert modes_shown == {"secret": (0o100600, 0o100644), "both": (0o100600, 0o100644)}
     else:
-        assert shown.count("# mode 0644, was 0600") == 2, shown
+        assert shown.count("# mode 0644, was 0600" if form else "old mode 100600\nnew mode 100644\n") == 2, shown
     assert box.call("apply", "finer").code == 0 and modes(box.base)["secret"] == modes(box.base)["both"] == 0o644
 
 

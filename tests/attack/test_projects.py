@@ -166,12 +166,12 @@ def test_the_same_by_the_command_line(one):
     mark = arm(one.base)
     try:
         assert one.run("-q", "--name", "armed", "--rule", "/**=write", command=WORK).code == 0
-        for words in (["diff", "armed"], ["diff", "armed", "--json"], ["diff", "armed", "--stat"], ["diff", "armed", "--patch"], ["approve", "armed", "--yes"],
-                      ["apply", "armed"], ["undo", "armed"], ["ls"], ["discard", "armed"]):
+        for words in (["diff", "armed"], ["diff", "armed", "--json"], ["diff", "armed", "--stat"], ["diff", "armed", "--patch"], ["approve", "armed", "--all", "-n"],
+                      ["apply", "armed"], ["undo", "armed"], ["ls"], ["discard", "armed", "--all"]):
             one.call(*words, cwd=one.base, env={"GIT_PAGER": str(one.base / ".git/trap"), "PAGER": str(one.base / ".git/trap")})
         assert not mark.exists(), mark.read_text()
     finally:
-        one.call("discard", "armed")
+        one.call("rm", "armed")
         shutil.rmtree(one.base / ".git")
         for path in (*FILES, ".gitattributes", ".gitmodules", ".envrc", "new.txt"):
             with contextlib.suppress(OSError):
@@ -238,10 +238,10 @@ def test_pipes_by_the_command_line(one):
     os.mkfifo(one.base / "pipe")
     try:
         assert one.run("-q", "--name", "pipes", "--rule", "/**=write", command="mkfifo mine; rm pipe; echo x > pipe; cat hello.txt > new").code == 0
-        for words in (["diff", "pipes"], ["diff", "pipes", "--json"], ["approve", "pipes", "--yes"], ["discard", "pipes"]):
+        for words in (["diff", "pipes"], ["diff", "pipes", "--json"], ["approve", "pipes", "--all"], ["discard", "pipes", "--all"]):
             one.call(*words)
     finally:
-        one.call("discard", "pipes")
+        one.call("rm", "pipes")
         for name in ("pipe", "new", "mine"):
             with contextlib.suppress(OSError):
                 (one.base / name).unlink()

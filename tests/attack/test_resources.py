@@ -65,7 +65,7 @@ def test_paths_longer_than_the_kernel_takes(one, driver, width, depth):
     assert nest(one, name, driver, width, depth).code == 0
     result = one.call("diff", "--json", name)
     assert result.code == 0, result
-    assert [(f["change"], f["path"], f["added"]) for f in json.loads(result.out)["files"]] == [("added", leaf, 1)]
+    assert [(f["kind"], f["path"], f["linesAdded"]) for f in json.loads(result.out)["files"]] == [("CHANGE_KIND_ADDED", leaf, 1)]
     try:
         result = one.call("approve", "--all", "-q", name)
         assert result.code == 0, result
@@ -75,7 +75,7 @@ def test_paths_longer_than_the_kernel_takes(one, driver, width, depth):
         assert not (one.base / part).exists()
     finally:
         os.system(f"rm -rf '{one.base}/{part}'")
-    result = one.call("discard", name)
+    result = one.call("rm", name)
     assert result.code == 0, result
     assert one.names() == []
 
@@ -95,7 +95,7 @@ def test_trees_too_deep_to_be_reviewed(one, driver):
             assert bottom(one.base, "d") == (1000, [])
     finally:
         os.system(f"rm -rf '{one.base}/d'")
-    result = one.call("discard", name)
+    result = one.call("rm", name)
     assert result.code == 0, result
     assert one.names() == []
 
@@ -141,7 +141,7 @@ def test_taking_all_inotify_instances_of_the_owner(host):
         process.stdout.close()
         process.stderr.close()
         for name in host.names():
-            host.call("discard", name)
+            host.call("rm", name)
 
 
 def test_pipes_larger_than_they_come(host):
@@ -213,7 +213,7 @@ def test_the_limits_that_hold_are_told(host):
         process.stderr.close()
         assert all("limits" not in row for row in json.loads(host.call("ls", "--json").out)["sandboxes"])
         for name in host.names():
-            host.call("discard", name)
+            host.call("rm", name)
 
 
 @pytest.mark.bwrap("refused in containers")
@@ -231,7 +231,7 @@ def test_a_default_that_nothing_holds_is_told_as_such(host):
         process.stdout.close()
         process.stderr.close()
         for name in host.names():
-            host.call("discard", name)
+            host.call("rm", name)
     refused = host.run("-q", "--rm", "--driver", "copy", "--files", "300", *ALL, command=["true"])
     assert refused.code == 125, refused
 
@@ -255,4 +255,4 @@ def test_memory_has_a_default_limit(host):
         process.stdout.close()
         process.stderr.close()
         for name in host.names():
-            host.call("discard", name)
+            host.call("rm", name)

@@ -69,7 +69,7 @@ def printed(one):
     done = one.run("-q", "--name", "loud", "--rule", "/**=write", command=["/usr/bin/python3", "-c", agent_script()])
     assert done.code == 0, done
     yield one
-    one.call("discard", "loud")
+    one.call("rm", "loud")
     for n in range(len(NAMES)):
         (one.base / f"old{n}").unlink()
     (one.base / "edited").unlink()
@@ -114,7 +114,7 @@ def test_lines_that_look_like_the_beginning_of_another_file(printed):
 
 def test_what_is_applied_is_told_calmly(printed):
     """Approving tells what it did, with the same names."""
-    result = printed.call("approve", "loud", "--dry-run", "--yes")
+    result = printed.call("approve", "loud", "--dry-run", "--all")
     for text in (result.out.decode(errors="surrogateescape"), result.err):
         is_calm(text)
     result = printed.call("approve", "loud", "-p", input=b"q\n")

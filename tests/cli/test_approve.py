@@ -54,49 +54,68 @@ def piped(boxes, words, answers):
 def test_all_is_written_and_can_be_taken_back(boxes):
     before = boxes.tree()
     boxes.make("one", BUSY)
-    assert boxes.json("approve", "one", "-n")["dry_run"] is True and boxes.tree() == before
+    assert boxes.json("approve", "one", "-n", check=1)["refusal"]["reason"] == "DIFF_NOT_SERVED"
+    boxes.shown("one")
+    assert boxes.json("approve", "one", "-n")["applied"] == 4 and boxes.tree() == before
     done = boxes("approve", "one", check=0)
-    assert f"applied 4 files to {boxes.base}" in done.stdout.splitlines()
+    assert "applied 4 files" in done.stdout.splitlines()
     assert "agentfense undo one" in done.stdout
     after = boxes.tree()
     assert after["docs/new/page.md"] == "hello\n" and "src/old.py" not in after
-    assert boxes.names() == ["one"] and boxes("approve", "one", check=0).stdout
+    assert boxes.names() == ["one"]
     assert boxes("undo", "one", "-n", check=0).stdout.startswith("would take back") and boxes.tree() == after
     boxes("undo", "one", check=0)
     assert boxes.tree() == before
     assert len(boxes.json("undo", "one", "--list")["approvals"]) == 2
-    assert "nothing of sandbox 'one'" in boxes("undo", "one", check=125).stderr
+    assert "no approval to be undone" in boxes("undo", "one", check=125).stderr
+    boxes.shown("one")
     boxes("approve", "one", check=0)
     assert boxes.tree() == after
 
 
+def test_what_nobody_has_seen_is_not_approved(boxes):
+    """The same rule as for every sandbox."""
+    boxes.make("one", TWO)
+    before = boxes.tree()
+    done = boxes("approve", "one", check=1)
+    assert "  unshown: b.txt\n" in done.stderr and "'agentfense diff one'" in done.stderr and boxes.tree() == before
+    boxes("diff", "one", "--stat", check=0)
+    boxes("approve", "one", check=1)
+    boxes.shown("one")
+    boxes.work("one", "echo newer > b.txt")
+    assert "  stale: b.txt" in boxes("approve", "one", check=1).stderr and boxes.tree() == before
+    boxes("approve", "one", "--force", check=0)
+    assert (boxes.base / "b.txt").read_text() == "newer\n"
+
+
 def test_undo_leaves_what_was_changed_since(boxes):
     boxes.make("one", TWO)
-    boxes("approve", "one", check=0)
+    boxes("approve", "one", "--all", check=0)
     (boxes.base / "b.txt").write_text("mine\n")
     done = boxes("undo", "one", check=1)
-    assert "  b.txt\n" in done.stderr and (boxes.base / "b.txt").read_text() == "mine\n"
+    assert "  stale: b.txt\n" in done.stderr and (boxes.base / "b.txt").read_text() == "mine\n"
     assert "thirty" in (boxes.base / "n.txt").read_text()
 
 
 def test_files_leave_the_rest(boxes):
     boxes.make("one", BUSY)
+    boxes.shown("one")
     told = boxes.json("approve", "one", "docs", "/a.txt")
     assert {file["path"] for file in told["files"]} == {"docs/new/page.md", "a.txt"} and told["remaining"] == 2
     assert (boxes.base / "src/old.py").exists()
-    assert "has no changes" in boxes("approve", "one", "nothing", check=125).stderr
+    assert "'nothing'" in boxes("approve", "one", "nothing", check=125).stderr
 
 
 def test_hunks_are_chosen_one_by_one(boxes):
     boxes.make("one", TWO)
     text, code = answered(boxes, ["approve", "-p", "one", "n.txt", "b.txt"], ["n\n", "y\n", "n\n"])
     assert code == 0 and "\x1b" not in text, text
-    assert "  1 of 2 hunks: n.txt" in text
+    assert "  partly: n.txt (1 of 2 hunks)" in text
     assert (boxes.base / "n.txt").read_text() == LINES.replace("30\n", "thirty\n", 1)
     assert not (boxes.base / "b.txt").exists()
     assert "+two" in boxes("diff", "one", check=0).stdout and "+thirty" not in boxes("diff", "one", check=0).stdout
     assert piped(boxes, ["approve", "-p", "one"], "a\na\n").returncode == 0
-    assert boxes("diff", "one", check=0).stdout == ""
+    assert (boxes.base / "b.txt").exists() and "two\n" in (boxes.base / "n.txt").read_text()
 
 
 @pytest.mark.parametrize("last", ["\x04", "\x03"], ids=["end", "ctrl-c"])
@@ -111,6 +130,7 @@ def test_no_answer_writes_nothing(boxes, last):
 
 def test_what_runs_by_itself_wants_a_word(boxes):
     boxes.make("one", "echo x > .envrc; ln -s /etc/passwd out; echo fine > fine.txt")
+    boxes.shown("one")
     done = boxes("approve", "one", check=1)
     assert ".envrc: " in done.stderr and "out: " in done.stderr and not (boxes.base / "fine.txt").exists()
     boxes("approve", "one", "fine.txt", check=0)
@@ -132,23 +152,16 @@ def test_what_is_hostile_is_shown_escaped(boxes):
 def test_conflicts_write_nothing(boxes):
     boxes.make("one", TWO, live=True)
     (boxes.base / "n.txt").write_text(LINES.replace("2\n", "TWO\n", 1))
+    boxes.shown("one")
     done = boxes("approve", "one", check=1)
-    assert "n.txt: " in done.stderr and not (boxes.base / "b.txt").exists()
+    assert "  conflict: n.txt: " in done.stderr and not (boxes.base / "b.txt").exists()
     told = boxes.json("approve", "one", check=1)
-    assert told["conflicts"] == 1 and told["applied"] == 0
+    assert [file["verdict"] for file in told["files"]] == ["VERDICT_CONFLICT"] and told["refusal"]["reason"] == "CONFLICTS"
     boxes("approve", "one", "--force", check=0)
     assert "two\n" in (boxes.base / "n.txt").read_text()
 
 
-def test_one_that_runs_is_left_alone(boxes):
-    path = boxes.make("one", TWO)
-    with open(path / "lock") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        assert "is running" in boxes("approve", "one", check=125).stderr
-        assert "is running" in boxes("undo", "one", check=125).stderr
-
-
-@pytest.mark.parametrize("words", [["one", "--all", "-p"], ["one", "-p", "--json"], ["one", "-c"], [], ["one", "--all", "a"]])
+@pytest.mark.parametrize("words", [["one", "--all", "-p"], ["one", "-p", "--json"], ["one", "-m", "x"], [], ["one", "--all", "a"]])
 def test_calls_that_are_off(boxes, words):
     boxes.make("one", TWO)
     before = boxes.tree()
@@ -158,29 +171,25 @@ def test_calls_that_are_off(boxes, words):
 
 def test_what_is_applied_is_named_and_a_dry_run_counts_what_would_stay(boxes):
     boxes.make("one", TWO)
-    assert boxes("approve", "-n", "one", check=0).stdout == f"  would apply: b.txt\n  would apply: n.txt\nwould apply 2 files to {boxes.base}\n"
+    boxes.shown("one")
+    assert boxes("approve", "-n", "one", check=0).stdout == "  would apply: b.txt\n  would apply: n.txt\nwould apply 2 files\n"
     assert "; 1 file stays in the sandbox" in boxes("approve", "-n", "one", "b.txt", check=0).stdout
-    assert boxes("approve", "one", check=0).stdout.startswith("  applied: b.txt\n  applied: n.txt\napplied 2 files to ")
-
-
-def test_a_diff_of_what_did_not_change_says_so(boxes):
-    boxes.make("one", TWO)
-    assert boxes("diff", "one", "nothing", check=0).stderr == "agentfense diff: 'nothing' has no changes\n"
+    assert boxes("approve", "one", check=0).stdout.startswith("  applied: b.txt\n  applied: n.txt\napplied 2 files\n")
 
 
 def test_discard_of_what_may_be_a_workspace_says_what_to_do(boxes):
     assert "--all" in boxes("discard", "w2", check=2).stderr
 
 
-def test_a_yes_to_a_directory_is_none_to_what_is_in_it(boxes):
+def test_directories_go_with_the_files_that_were_chosen(boxes):
     boxes.make("one", "mkdir -p d/e; echo f > d/f; echo g > d/e/g; rm -r src; mkdir empty")
     before = boxes.tree()
-    asked = piped(boxes, ["approve", "-p", "one", "d", "src"], "y\ny\nn\nn\ny\ny\nn\n")
+    asked = piped(boxes, ["approve", "-p", "one", "d", "src"], "n\ny\ny\nn\n")
     assert asked.returncode == 0, asked
-    assert "d/f" not in boxes.tree() and "d/e/g" not in boxes.tree() and "src/old.py" in boxes.tree(), (asked.stdout, boxes.tree())
+    assert "d/f" in boxes.tree() and "d/e" not in boxes.tree() and "src/old.py" in boxes.tree(), (asked.stdout, boxes.tree())
     assert {path for path in before if path not in boxes.tree()} == {"src/cart.py"}, asked.stdout
-    assert piped(boxes, ["approve", "-p", "one", "d", "empty"], "y\ny\ny\ny\ny\n").returncode == 0
-    assert {"d/f", "d/e/g", "empty"} <= set(boxes.tree())
+    boxes("approve", "one", "--all", check=0)
+    assert {"d/e/g", "empty"} <= set(boxes.tree()) and "src" not in boxes.tree()
 
 
 def test_questions_that_nobody_could_read_approve_nothing(boxes):

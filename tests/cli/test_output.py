@@ -25,7 +25,7 @@ WORDS = [
     ["diff", "one", "--patch"],
     ["diff", "long"],
     ["diff", "long", "--json"],
-    ["approve", "one", "-n"],
+    ["approve", "one", "--all", "-n"],
     ["doctor"],
     ["completion", "bash"],
     ["events", "--help"],

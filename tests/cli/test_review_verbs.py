@@ -67,6 +67,10 @@ class Sandboxes:
         assert "\033" not in ran.stdout + ran.stderr
         return ran
 
+    def shown(self, name):
+        """Whoever approves has looked."""
+        self("diff", name, check=0)
+
     def json(self, *args, check=0):
         return json.loads(self(*args, "--json", check=check).stdout)
 
@@ -170,7 +174,7 @@ def test_ls_shows_a_broken_one_with_the_reason_beside_the_others(boxes, harm, re
     assert hurt["state"] == "broken" and reason in hurt["reason"] and hurt["changes"] is None
     assert well["state"] == "stopped" and well["changes"] == 1 and "reason" not in well
     assert boxes.names() == ["hurt", "sound"]
-    boxes("discard", "hurt", check=0)
+    boxes("rm", "hurt", check=0)
     assert boxes.names() == ["sound"]
 
 
@@ -210,13 +214,13 @@ def test_sandboxes_are_listed_without_the_directory_of_user_ids(boxes):
     (boxes.state / "uids").rmdir()
     assert boxes.names() == ["one"]
     assert "+1" in boxes("diff", "one", check=0).stdout
-    boxes("discard", "one", check=0)
+    boxes("discard", "one", "--all", check=0)
 
 
 def test_a_state_directory_open_to_others_is_refused(boxes):
     boxes.make("one")
     boxes.state.chmod(0o777)
-    for args in (["ls"], ["diff", "one"], ["apply", "one"], ["discard", "one"]):
+    for args in (["ls"], ["diff", "one"], ["apply", "one"], ["discard", "one", "--all"]):
         ran = boxes(*args, check=125)
         assert "chmod go-w" in ran.stderr and ran.stderr.count("\n") == 1
     boxes.state.chmod(0o700)
@@ -240,7 +244,7 @@ def test_diff_shows_every_change(boxes):
     assert boxes("diff", "one", "--name-only", check=0).stdout.split() == [
         "a.txt", "docs/new/page.md", "src/cart.py", "src/old.py"]
     assert boxes("diff", "one", "src", "--name-only", check=0).stdout.split() == ["src/cart.py", "src/old.py"]
-    assert boxes("diff", "one", "nothing-here", check=0).stdout == ""
+    assert boxes("diff", "one", "nothing-here", check=2).stderr == "agentfense diff: 'nothing-here' has no changes\n"
     assert boxes("diff", "one", "--stat", check=0).stdout == (
         " a.txt            | 2 +-\n docs/new/page.md | 1 +\n src/cart.py      | 0\n src/old.py       | 1 -\n"
         " 4 files changed, 2 insertions(+), 2 deletions(-)\n")
@@ -249,14 +253,15 @@ def test_diff_shows_every_change(boxes):
 def test_diff_as_json(boxes):
     boxes.make("one", BUSY)
     got = boxes.json("diff", "one")
-    assert (got["sandbox"], got["directory"], got["added"], got["removed"]) == ("one", str(boxes.base), 2, 2)
+    assert (got["directory"], got["stats"]["linesAdded"], got["stats"]["linesRemoved"]) == (str(boxes.base), "2", "2")
     changed = {f["path"]: f for f in got["files"]}
     assert list(changed) == ["a.txt", "docs/new/page.md", "src/cart.py", "src/old.py"]
-    assert changed["a.txt"]["diff"].endswith(" one\n-two\n+2\n three\n")
-    assert changed["docs/new/page.md"]["change"] == "added" and changed["docs/new/page.md"]["old_mode"] is None
-    assert changed["src/cart.py"]["change"] == "mode" and changed["src/cart.py"]["mode"] == 0o755
-    assert "diff" not in boxes.json("diff", "one", "--stat")["files"][0]
-    assert "added" not in boxes.json("diff", "one", "--name-only")["files"][0]
+    assert changed["a.txt"]["hunks"][0]["lines"] == [" one", "-two", "+2", " three"] and changed["a.txt"]["hash"]
+    assert changed["docs/new/page.md"]["kind"] == "CHANGE_KIND_ADDED" and changed["docs/new/page.md"]["oldMode"] == 0
+    assert changed["src/cart.py"]["kind"] == "CHANGE_KIND_MODIFIED" and changed["src/cart.py"]["newMode"] == 0o100755
+    brief = boxes.json("diff", "one", "--stat")["files"][0]
+    assert brief["hunks"] == [] and brief["hash"] == "" and (brief["measured"], brief["linesAdded"]) == (True, 1)
+    assert boxes.json("diff", "one", "--name-only")["files"][0]["measured"] is False
 
 
 def test_a_patch_is_what_git_applies(boxes, tmp_path):
@@ -288,8 +293,9 @@ def test_git_is_never_shown_nor_applied(boxes):
     (boxes.base / ".git/config").write_text("mine\n")
     boxes.make("one", "echo evil > .git/config; mkdir -p sub/.git; echo evil > sub/.git/hook; echo x > sub/f")
     assert boxes("diff", "one", "--name-only", check=0).stdout == "sub/f\n"
-    ran = boxes("apply", "one", check=0)
-    assert ".git" in ran.stdout
+    stats = boxes.json("diff", "one")["stats"]
+    assert stats["gitLeftOut"] != "0"
+    boxes("apply", "one", check=0)
     assert (boxes.base / ".git/config").read_text() == "mine\n" and not (boxes.base / "sub/.git").exists()
     assert boxes.names() == []
 
@@ -330,7 +336,7 @@ def test_diff_works_while_the_sandbox_runs(boxes):
 def test_apply_writes_all_and_removes_the_sandbox(boxes):
     boxes.make("one", BUSY)
     ran = boxes("apply", "one", check=0)
-    assert ran.stdout == (f"applied 4 files to {boxes.base} (1 added, 1 modified, 1 with another mode, 1 deleted)\n"
+    assert ran.stdout == ("  applied: a.txt\n  applied: docs/new/page.md\n  applied: src/cart.py\n  applied: src/old.py\napplied 4 files\n"
                           "removed sandbox one\n")
     assert boxes.tree() == APPLIED and os.access(boxes.base / "src/cart.py", os.X_OK)
     assert boxes.names() == []
@@ -338,30 +344,27 @@ def test_apply_writes_all_and_removes_the_sandbox(boxes):
 
 def test_apply_keeps_when_told(boxes):
     boxes.make("one", BUSY)
-    assert "kept sandbox one\n" in boxes("apply", "one", "--keep", check=0).stdout
+    assert boxes("apply", "one", "--keep", check=0).stdout.endswith("agentfense undo one\n")
     assert boxes.tree() == APPLIED and boxes.names() == ["one"]
-    assert boxes("diff", "one", check=0).stdout == ""
-    ran = boxes("apply", "one", check=0)
-    assert ran.stdout == f"nothing to apply to {boxes.base}\nremoved sandbox one\n"
 
 
-def test_a_kept_sandbox_goes_on(boxes):
+def test_a_sandbox_goes_on_after_a_part_of_it_was_approved(boxes):
     boxes.make("one", BUSY)
-    boxes("apply", "one", "--keep", check=0)
+    boxes("apply", "one", "--keep", "docs", check=0)
     boxes.work("one", "echo more >> a.txt")
     boxes("apply", "one", check=0)
-    assert (boxes.base / "a.txt").read_text() == "one\n2\nthree\nmore\n"
+    assert (boxes.base / "a.txt").read_text() == "one\n2\nthree\nmore\n" and boxes.names() == []
 
 
 def test_apply_of_some_paths_keeps_the_rest(boxes):
     boxes.make("one", BUSY)
     got = boxes.json("apply", "one", "a.txt", "docs")
-    assert [a["path"] for a in got["applied"]] == ["a.txt", "docs/new/page.md"]
-    assert (got["removed"], got["remaining"], got["conflicts"]) == (False, 2, [])
+    assert [a["path"] for a in got["files"] if a["verdict"] == "VERDICT_APPLIED"] == ["a.txt", "docs/new/page.md"]
+    assert (got["applied"], got["remaining"]) == (2, 2)
     assert (boxes.base / "src/old.py").exists() and (boxes.base / "docs/new/page.md").exists()
     ran = boxes("apply", "one", "nowhere", check=125)
     assert "'nowhere'" in ran.stderr
-    assert "changes to 1 other file\n" in boxes("apply", "one", "src/old.py", check=0).stdout
+    assert "; 1 file stays in the sandbox\n" in boxes("apply", "one", "src/old.py", check=0).stdout
     assert boxes("apply", "one", "/src", check=0).stdout.endswith("removed sandbox one\n")
     assert boxes.tree() == APPLIED
 
@@ -375,10 +378,10 @@ def test_a_conflict_stops_everything(boxes, live):
     before = boxes.tree()
     ran = boxes("apply", "one", check=1)
     lines = ran.stderr.splitlines()
-    assert ran.stdout == "" and "3 conflicts, nothing was written" in lines[0] and "--force" in lines[0]
-    assert [line.split(":")[0].strip() for line in lines[1:]] == ["a.txt", "src/cart.py", "src/old.py"]
+    assert ran.stdout == "" and "3 changes cannot be applied" in lines[0] and "agentfense conflicts one" in lines[0]
+    assert [line.split(":")[:2] for line in lines[1:]] == [["  conflict", f" {path}"] for path in ("a.txt", "src/cart.py", "src/old.py")]
     got = boxes.json("apply", "one", check=1)
-    assert got["applied"] == [] and len(got["conflicts"]) == 3 and not got["removed"]
+    assert got["refusal"]["reason"] == "CONFLICTS" and len(got["files"]) == 3
     assert boxes.tree() == before and boxes.names() == ["one"]
     boxes("apply", "one", "--force", check=0)
     assert boxes.tree() == {**APPLIED, "src/cart.py": "x\n"}
@@ -388,20 +391,19 @@ def test_hidden_files_stay(boxes):
     (boxes.base / "src/secret.key").write_text("s")
     boxes.make("one", "rm -r src")
     assert "src/secret.key" not in boxes("diff", "one", check=0).stdout
-    assert boxes.json("diff", "one")["unseen"] == ["src/secret.key"]
-    ran = boxes("apply", "one", check=0)
-    assert "never saw it: src/secret.key" in ran.stdout and boxes.names() == []
+    boxes("apply", "one", check=0)
+    assert boxes.names() == []
     assert boxes.tree() == {"a.txt": "one\ntwo\nthree\n", "src": None, "src/secret.key": "s"}
 
 
-def test_apply_refuses_a_running_sandbox(boxes):
+def test_a_sandbox_that_somebody_works_with_is_left_alone(boxes):
     path = boxes.make("one", BUSY)
     before = boxes.tree()
     with open(path / "lock") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        for verb in ("apply", "discard"):
-            assert "'one' is running" in boxes(verb, "one", check=125).stderr
-        assert boxes("apply", "one", "--force", check=125).stdout == ""
+        for words in (["apply", "one"], ["apply", "one", "--force"], ["discard", "one", "--all"], ["undo", "one"]):
+            ran = boxes(*words, check=1)
+            assert "is in use" in ran.stderr and ran.stdout == ""
     assert boxes.tree() == before and boxes.names() == ["one"]
 
 
@@ -411,7 +413,7 @@ def test_killed_in_between_it_is_finished_by_the_next(boxes, point):
     ran = boxes("apply", "one", env={"AGENTFENSE_FAULT": point})
     if ran.returncode == 0:
         pytest.skip("a release has no fault points")
-    assert ran.returncode == -9 and boxes.names() == ["one"]
+    assert ran.returncode == 125 and boxes.names() == ["one"]
     assert (boxes.base / "a.txt").read_text() in ("one\ntwo\nthree\n", "one\n2\nthree\n")
     boxes("apply", "one", check=0)
     assert boxes.tree() == APPLIED and boxes.names() == []
@@ -421,12 +423,12 @@ def test_killed_in_between_it_is_finished_by_the_next(boxes, point):
 def test_who_looks_after_a_kill_sees_all_of_it_or_nothing_and_that_stays(boxes, point):
     boxes.make("one", BUSY)
     before = boxes.tree()
-    if boxes("approve", "one", env={"AGENTFENSE_FAULT": point}).returncode == 0:
+    if boxes("approve", "one", "--all", env={"AGENTFENSE_FAULT": point}).returncode == 0:
         pytest.skip("a release has no fault points")
     boxes("diff", "one", check=0)
     seen = boxes.tree()
     assert seen in (before, APPLIED)
-    boxes("discard", "one", check=0)
+    boxes("rm", "one", check=0)
     assert boxes.tree() == seen
 
 
@@ -436,7 +438,7 @@ def test_discarding_cleans_up_after_a_killed_apply(boxes):
     if boxes("apply", "one", env={"AGENTFENSE_FAULT": "landing-staged"}).returncode == 0:
         pytest.skip("a release has no fault points")
     assert boxes.tree() != before
-    boxes("discard", "one", check=0)
+    boxes("rm", "one", check=0)
     assert boxes.tree() == before
 
 
@@ -447,10 +449,10 @@ def test_who_cannot_clean_up_after_a_killed_apply_discards_nothing(boxes):
         pytest.skip("a release has no fault points")
     base = os.open(boxes.base, os.O_RDONLY)
     fcntl.flock(base, fcntl.LOCK_EX)  # as somebody who applies changes of another sandbox
-    assert "has left something in the project" in boxes("discard", "one", check=125).stderr
+    assert "has left something in the project" in boxes("rm", "one", check=125).stderr
     assert boxes.names() == ["one"] and boxes.tree() != before
     os.close(base)
-    boxes("discard", "one", check=0)
+    boxes("rm", "one", check=0)
     assert boxes.tree() == before and boxes.names() == []
 
 
@@ -458,36 +460,46 @@ def test_a_base_that_is_gone_is_told(boxes, tmp_path):
     boxes.make("one", BUSY)
     boxes.base.rename(tmp_path / "elsewhere")
     for verb in ("diff", "apply"):
-        assert str(boxes.base) in boxes(verb, "one", check=125).stderr
-    boxes("discard", "one", check=0)
+        assert str(boxes.base) in boxes(verb, "one").stderr
+    boxes("rm", "one", check=0)
 
 
 # ---- discard and names ----
 
 
-def test_discard_removes_and_leaves_the_base(boxes):
+def test_discard_gives_up_changes_and_leaves_sandbox_and_base(boxes):
     before = boxes.tree()
     boxes.make("one", BUSY)
-    boxes.make("two")
-    boxes.make("three")
-    assert boxes("discard", "one", "tw", check=0).stdout == "discarded one\ndiscarded two\n"
-    assert boxes.tree() == before and boxes.names() == ["three"]
-    ran = boxes("discard", "gone", "three", check=125)
-    assert "'gone'" in ran.stderr and boxes.names() == []
+    assert boxes("discard", "one", "src", check=0).stdout == "discarded the changes of 2 files; 2 stay\n"
+    assert boxes("diff", "one", "--name-only", check=0).stdout.split() == ["a.txt", "docs/new/page.md"]
+    assert boxes("discard", "one", "--all", check=0).stdout == "discarded the changes of 2 files; 0 stay\n"
+    assert boxes.tree() == before and boxes.names() == ["one"] and boxes("diff", "one", check=0).stdout == ""
+    assert "there is no sandbox 'gone'" in boxes("discard", "gone", "--all", check=125).stderr
 
 
-def test_a_beginning_that_several_share_is_refused_with_their_names(boxes):
-    boxes.make("shop-a", BUSY)
-    boxes.make("shop-b")
-    ran = boxes("apply", "shop", check=2)
-    assert "shop-a, shop-b" in ran.stderr and ran.stderr.count("\n") == 1
-    boxes("apply", "shop-a", check=0)
-    boxes("diff", "sh", check=0)
+def test_what_rejects_and_commits_takes_sandboxes_of_run(boxes):
+    """One sandbox, whoever made it."""
+    subprocess.run(["git", "init", "-q", boxes.base], check=True)
+    for pair in (("user.name", "n"), ("user.email", "m@x")):
+        subprocess.run(["git", "-C", boxes.base, "config", *pair], check=True)
+    boxes.make("one", BUSY)
+    (boxes.base / "a.txt").write_text("mine\n")
+    assert "  conflict: a.txt" in boxes("conflicts", "one", check=1).stdout
+    assert boxes.json("rebase", "one", "--strategy", "ours")["conflicts"] == 0
+    boxes("comments", "one", "docs/new/page.md", "--add", "well", check=0)
+    boxes("diff", "one", check=0)
+    boxes("approve", "one", "docs", "--commit", "-m", "from the agent", check=0)
+    log = subprocess.run(["git", "-C", boxes.base, "log", "-1", "--format=%s", "--name-only"], capture_output=True, text=True, check=True).stdout
+    assert log.split("\n\n") == ["from the agent", "docs/new/page.md\n"]
+    assert "CHANGE" in boxes("provenance", boxes.base / "docs/new/page.md", check=0).stdout
+    boxes("reject", "one", check=0)
+    assert (boxes.base / "src/old.py").exists()
+    boxes("restore", "one", check=0)
 
 
 @pytest.mark.parametrize("args", [
     ["diff"], ["apply"], ["discard"], ["ls", "x"], ["ls", "--bogus"], ["diff", "one", "--stat", "--name-only"],
-    ["diff", "one", "--patch", "--json"], ["apply", "one", "--bogus"], ["diff", "../one"], ["apply", ""], ["discard", "a/b"],
+    ["diff", "one", "--patch", "--json"], ["apply", "one", "--bogus"], ["apply", ""], ["discard", "a/b"],
     ["diff", "one", "../../etc/passwd"],
 ], ids=" ".join)
 def test_wrong_words_are_refused(boxes, args):

@@ -73,7 +73,7 @@ def test_the_main_job_shows_the_shop(agentfense):
                  "wrote output/stock.csv", "agentfense: 1 file changed (1 added, 0 modified, 0 deleted)", "+++ b/output/stock.csv",
                  "+sku,name,stock,value"):
         assert line in inside, line
-    assert inside.endswith("discarded report\n")
+    assert inside.endswith("removed report\n")
     assert not (SHOP / "output").exists()
 
 

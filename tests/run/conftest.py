@@ -132,7 +132,7 @@ class Host:
         """Where any user can run them."""
         bin_dir = self.dir / "bin"
         bin_dir.mkdir(mode=0o755)
-        for name in ("agentfense", "agentfense-supervisor", "agentfense-init"):
+        for name in ("agentfense", "agentfense-client", "agentfense-server", "agentfense-supervisor", "agentfense-init"):
             source = next(p for p in (PROGRAM.parent / name, PROGRAM.parent.parent / name.partition("-")[2] / name,
                                       PROGRAM.parent.parent / "libexec" / "agentfense" / name) if p.exists())
             shutil.copy(source, bin_dir / name)

@@ -164,7 +164,7 @@ class Round:
             assert last >= acknowledged and count >= acknowledged + 1, (self.what, again.out)
             left = set(os.listdir(host.place(self.name))) - {"spec", "delta", "lock", "state", "mnt", "log"}
             assert not left, (self.what, left)
-            assert host.call("discard", self.name).code == 0, self.what
+            assert host.call("rm", self.name).code == 0, self.what
         else:
             assert acknowledged < 0, f"{self.what}: the sandbox is gone, with {acknowledged} acknowledged"
             again = host.run("-q", "--rm", command="cat hello.txt")
@@ -207,7 +207,7 @@ def test_what_a_killed_start_left_is_swept_when_it_is_old(one):
             os.utime(path, (time.time() - 3600, time.time() - 3600))
         one.run("-q", "--rm", command=["true"])
         assert one.names() == [young.name, locked.name, "box"]
-    assert one.call("discard", "box").code == 0
+    assert one.call("rm", "box").code == 0
 
 
 def test_the_shortest_run_ends_what_a_killed_start_left(one):

@@ -52,11 +52,15 @@ def driver(request, host):
 
 def edits(host, name):
     told = json.loads(host.call("diff", "--json", name).out)
-    return {(f["change"], f["path"]) for f in told["files"]}
+    found = set()
+    for file in told["files"]:
+        kind = file["kind"].removeprefix("CHANGE_KIND_").lower()
+        found |= {("deleted", file["oldPath"]), ("added", file["path"])} if kind == "renamed" else {(kind, file["path"])}
+    return found
 
 
 EXPECTED = {
-    ("modified", "edited"), ("deleted", "deleted"), ("mode", "script"), ("deleted", "dir/a"), ("deleted", "dir/sub/b"),
+    ("modified", "edited"), ("deleted", "deleted"), ("modified", "script"), ("deleted", "dir/a"), ("deleted", "dir/sub/b"),
     ("deleted", "replaced/old"), ("added", "replaced/new"), ("deleted", "moved/x"), ("added", "elsewhere/x"),
     ("added", "becomes-dir/in"), ("added", "with space/added file"), ("added", "link"), ("added", "binary"),
     ("added", "deep/er/file"),
@@ -100,7 +104,7 @@ def test_what_changed_in_the_project_meanwhile_is_a_conflict(host, driver):
     result = host.call("apply", "box")
     assert result.code == 1 and "edited" in result.out.decode() + result.err
     assert (host.base / "edited").read_text() == "person\n"
-    assert host.call("discard", "box").code == 0
+    assert host.call("rm", "box").code == 0
 
 
 def test_files_that_come_later_are_not_deleted_with_a_directory(host, driver):
@@ -149,6 +153,6 @@ def test_links_of_the_project(host, driver):
     result = host.run("-q", "--name", "box", "--driver", driver, *ALL, command="cat same; readlink turned; ln -sfn edited turned")
     assert (result.code, result.out) == (0, b"kept\nkept\n"), result
     assert {path for _, path in edits(host, "box")} == {"turned"}
-    assert host.call("approve", "box").code == 0
+    assert host.call("approve", "--all", "box").code == 0
     assert (os.readlink(host.base / "turned"), os.readlink(host.base / "same")) == ("edited", "kept")
-    assert host.call("discard", "box").code == 0
+    assert host.call("rm", "box").code == 0

@@ -12,7 +12,7 @@ import pytest
 from conftest import IS_ROOT, TIMEOUT
 
 SUMMARY = "agentfense: {} changed ({} added, {} modified, {} deleted); see: agentfense diff {name}, keep: agentfense approve {name}, " \
-          "drop: agentfense discard {name}\n"
+          "drop: agentfense rm {name}\n"
 
 
 def test_the_help_names_every_option(one):
@@ -79,7 +79,7 @@ def test_an_id_its_beginning_and_its_uuid_name_it_too(one):
     assert re.fullmatch("sb_[0-9a-f]{16}", id)
     for word in ("box", "bo", id, id[:9], uuid):
         assert one.run("--in", word, "-q", command="cat x").out == b"x\n", word
-        assert "+x" in one.call("diff", word).out.decode(), word
+        assert word == "bo" or "+x" in one.call("diff", word).out.decode(), word
     refused = one.run("--name", id, command=["true"])
     assert refused.code == 2 and "form of an id" in refused.err, refused
 
@@ -91,7 +91,7 @@ def test_of_two_that_want_a_name_at_once_one_gets_it(host):
         codes = [run.returncode for run in both]
         assert sorted(codes) == [0, 125], (codes, told)
         assert told[codes.index(125)] == "agentfense run: there is a sandbox 'box' already; choose another name\n", told
-        assert host.names() == ["box"] and host.call("discard", "box").code == 0
+        assert host.names() == ["box"] and host.call("rm", "box").code == 0
 
 
 def test_a_sandbox_of_a_release_before_ids_goes_on(one):
@@ -103,7 +103,7 @@ def test_a_sandbox_of_a_release_before_ids_goes_on(one):
     (row,) = json.loads(one.call("ls", "--json").out)["sandboxes"]
     assert (row["name"], row["changes"]) == ("box", 2) and re.fullmatch("sb_[0-9a-f]{16}", row["id"])
     assert os.listdir(one.sandboxes) == [row["id"]]
-    assert one.call("discard", "box").code == 0 and one.names() == []
+    assert one.call("rm", "box").code == 0 and one.names() == []
 
 
 def test_a_name_is_made_of_the_directory(one):
@@ -162,10 +162,11 @@ def test_last_is_the_sandbox_that_was_made_last(one):
     assert one.call("diff", "--name-only", "--last", "ant").out == b"ant\n"
     refused = one.run("--last", "--in", "zebra", command=["true"])
     assert refused.code == 2 and "two sandboxes" in refused.err
-    assert one.call("approve", "--last").code == 0 and (one.base / "ant").exists()
+    assert one.call("approve", "--last", "--all").code == 0 and (one.base / "ant").exists()
     assert one.call("undo", "--last").code == 0 and not (one.base / "ant").exists()
-    assert one.call("discard", "--last").out == b"discarded ant\n"
-    assert one.call("discard", "--last").out == b"discarded zebra\n"
+    assert one.call("discard", "--last", "--all").code == 0
+    assert one.call("rm", "ant").code == 0 and one.call("diff", "--last", "--name-only").out == b"zebra\n"
+    assert one.call("rm", "zebra").code == 0
     assert "there is no sandbox" in one.run("--last", command=["true"]).err
 
 

@@ -46,7 +46,7 @@ def test_a_directory_that_cannot_be_read(user):
 @pytest.mark.parametrize("args, word", [
     ([], "no command"), (["{base}"], "no command"), (["{base}", "--"], "no command"), (["{base}", "true"], "after '--'"),
     (["{base}", "x", "--", "true"], "one word too many"), (["--in", "x", "{base}", "--", "true"], "--in"),
-    (["--in", "x", "--driver", "copy", "--", "true"], "--in"), (["--in", "x", "--rm", "--", "true"], "discard"),
+    (["--in", "x", "--driver", "copy", "--", "true"], "--in"), (["--in", "x", "--rm", "--", "true"], "agentfense rm"),
 ])
 def test_bad_usage_is_2(one, args, word):
     refused(one.call("run", *[arg.format(base=one.base) for arg in args]), word, code=2)
@@ -208,19 +208,15 @@ def test_where_user_namespaces_are_forbidden(user):
 # ---- one that runs ----
 
 
-def test_one_that_runs_is_discarded_when_it_is_said_how(host):
+def test_one_that_runs_is_removed_when_it_is_said_how(host):
     """The refusal names the way, and the way works: also for a command that does not want to end."""
     running = host.start("--name", "busy", "--rule", "/**=write", command="echo x > new; trap '' TERM; echo ready; while :; do sleep 1; done")
     try:
         assert running.stdout.readline() == b"ready\n"
-        refused = host.call("discard", "busy")
-        assert refused.code == 125 and "'agentfense discard --stop busy'" in refused.err, refused
-        for verb in ("approve", "apply"):
-            assert "agentfense stop busy" in host.call(verb, "busy").err
         assert "'agentfense stop busy', or use 'agentfense rm -f busy'" in host.call("rm", "busy").err
         assert "busy" in host.names() and running.poll() is None
-        done = host.call("discard", "--stop", "busy")
-        assert (done.code, done.out) == (0, b"discarded busy\n"), done
+        done = host.call("rm", "-f", "busy")
+        assert (done.code, done.out) == (0, b"removed busy\n"), done
         assert running.wait(TIMEOUT) != 0 and "busy" not in host.names() and not (host.base / "new").exists()
     finally:
         running.kill()
@@ -239,6 +235,6 @@ def test_one_that_runs_is_discarded_when_it_is_said_how(host):
     assert "+x" in host.call("diff", "busy").out.decode()
     done = host.call("rm", "busy")
     assert (done.code, done.out) == (0, b"removed busy\n") and host.names() == [], done
-    # One that does not run is discarded likewise.
+    # One that does not run is removed likewise.
     assert host.run("-q", "--name", "idle", "--rule", "/**=write", command="echo x > new").code == 0
-    assert host.call("discard", "--stop", "idle").code == 0 and "idle" not in host.names()
+    assert host.call("rm", "-f", "idle").code == 0 and "idle" not in host.names()

@@ -97,7 +97,7 @@ def test_a_shell_by_default_whose_prompt_says_where_one_is(host, terminal):
 def test_what_to_do_next_is_told_in_short_lines(one, terminal):
     t = terminal(one, "--name", "box", one.base, "--", "touch", "new")
     assert t.end() == 0
-    assert "deleted)\r\n  see:  agentfense diff box\r\n  keep: agentfense approve box\r\n  drop: agentfense discard box\r\n" in t.text
+    assert "deleted)\r\n  see:  agentfense diff box\r\n  keep: agentfense approve box\r\n  drop: agentfense rm box\r\n" in t.text
 
 
 def test_the_terminal_is_as_it_was_afterwards(one, terminal):

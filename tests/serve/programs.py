@@ -20,7 +20,7 @@ def place_programs():
     place = pathlib.Path(tempfile.mkdtemp(prefix="af-serve-programs-"))
     atexit.register(shutil.rmtree, place)
     place.chmod(0o755)
-    for variable, built in (("AGENTFENSE", "cli/agentfense"), ("AGENTFENSE_SERVER", "server/agentfense-server"),
+    for variable, built in (("AGENTFENSE", "cli/agentfense"), ("AGENTFENSE_CLIENT", "cli/agentfense-client"), ("AGENTFENSE_SERVER", "server/agentfense-server"),
                             ("AGENTFENSE_SUPERVISOR", "supervisor/agentfense-supervisor"), ("AGENTFENSE_INIT", "init/agentfense-init")):
         program = os.environ.get(variable, str(ROOT / "build/src" / built))
         if not os.access(program, os.X_OK):

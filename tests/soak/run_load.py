@@ -1,4 +1,4 @@
-"""Somebody at a terminal without a server: `agentfense run`, `approve`, `undo`, `discard`, with a state directory of its own."""
+"""Somebody at a terminal without a server: `agentfense run`, `approve`, `undo`, `rm`, with a state directory of its own."""
 
 import os
 import signal
@@ -94,7 +94,7 @@ class Terminal(Actor):
         if self.checker.check(f"{self.name}: {path} in sandbox {name} after a kill", True, found in (before, after)) and found == after:
             self.box, self.delta[path] = name, after
         if not self.box and self.has(name):
-            self.insist(lambda: self.call("discard", name))
+            self.insist(lambda: self.call("rm", name))
 
     def look(self):
         self.do("agentfense diff")
@@ -111,7 +111,7 @@ class Terminal(Actor):
             return
         attempt = Attempt({self.project.cells[path]: value for path, value in changes.items()})
         old = {path: attempt.before[self.project.cells[path]] for path in changes}
-        self.land(attempt, changes, "approve", self.box)
+        self.land(attempt, changes, "approve", "--all", self.box)
         if self.project.cells[next(iter(changes))].value == next(iter(changes.values())) and self.dice.random() < 0.4:
             self.do("agentfense undo")
             self.land(Attempt({self.project.cells[path]: value for path, value in old.items()}), changes, "undo", self.box)
@@ -132,9 +132,9 @@ class Terminal(Actor):
         self.project.check(self.name, self.checker)
 
     def discard(self):
-        self.do("agentfense discard")
+        self.do("agentfense rm")
         name, self.box, self.delta = self.box, None, {}
-        self.insist(lambda: self.call("discard", name) if self.has(name) else None)
+        self.insist(lambda: self.call("rm", name) if self.has(name) else None)
 
     def check(self):
         self.now = "check"

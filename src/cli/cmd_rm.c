@@ -1,4 +1,4 @@
-/* discard, rm and stop: the ends of sandboxes of 'agentfense run'. Those of others are in cmd_workspace_settle.c and cmd_life.c. */
+/* rm and stop of sandboxes of 'agentfense run'. Those of others are in cmd_life.c. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,26 +7,16 @@
 #include "cli/local_verb.h"
 #include "cli/output.h"
 #include "cli/verb.h"
-#include "cli/workspace_help.h"
 #include "review/approve.h"
 #include "sandbox/state_dir.h"
 
-static const char discard_help[] =
-    DISCARD_HELP "The directories stay as they are. A sandbox of 'agentfense run' that runs is refused without --stop.\n"
-                 "\n"
-                 "  --last                 the sandbox of 'agentfense run' that was made last\n"
-                 "  --json                 JSON on standard output\n"
-                 "  --server URL and others  of a workspace; as for 'agentfense create'\n"
-                 "  -h, --help             this text\n";
-
-static const char rm_help[] =
-    "usage: agentfense rm [-f] [--json] NAME...\n"
-    "\n"
-    "Removes sandboxes of 'agentfense run' with everything they changed, as 'agentfense discard' does.\n"
-    "\n"
-    "  -f, --force            also those that run: what runs in them ends\n"
-    "  --json                 JSON on standard output\n"
-    "  -h, --help             this text\n";
+static const char rm_help[] = "usage: agentfense rm [-f] [--json] NAME...\n"
+                              "\n"
+                              "Removes sandboxes of 'agentfense run' with everything they changed.\n"
+                              "\n"
+                              "  -f, --force            also those that run: what runs in them ends\n"
+                              "  --json                 JSON on standard output\n"
+                              "  -h, --help             this text\n";
 
 static const char stop_help[] = "usage: agentfense stop [--json] NAME...\n"
                                 "\n"
@@ -35,13 +25,6 @@ static const char stop_help[] = "usage: agentfense stop [--json] NAME...\n"
                                 "  --json                 JSON on standard output\n"
                                 "  -h, --help             this text\n";
 
-enum { OPT_STOP = 1 };
-
-static const struct option discard_long_options[] = {
-    { "stop", no_argument, NULL, OPT_STOP },
-    LOCAL_LAST_OPTION,
-    LOCAL_LONG_OPTIONS,
-};
 static const struct option rm_long_options[] = { { "force", no_argument, NULL, 'f' }, LOCAL_LONG_OPTIONS };
 static const struct option stop_long_options[] = { LOCAL_LONG_OPTIONS };
 
@@ -60,28 +43,18 @@ static int clean_up(const struct state_dir *state_dir, const char *id, int dir_f
     return sandbox_dir_lock(dir_fd, &lock) < 0 ? 0 : approve_recover_before_delete(delta_path, err);
 }
 
-/* It may be a workspace, of which discard without paths is not. */
-static int refuse_missing(const struct ending *ending, const char *wanted, int r, struct err *err)
+static int refuse_missing(const char *wanted, int r, struct err *err)
 {
     if (!sandbox_name_is_valid(wanted))
         return err_reject(err, -EINVAL, wanted, "is no name of a sandbox");
-    if (strcmp(ending->verb, "discard") != 0)
-        return err_set(err, ERR_NOT_FOUND, r, "there is no sandbox '%s' of 'agentfense run'; 'agentfense ls' lists them",
-                       wanted);
-    return err_set(err, ERR_NOT_FOUND, r,
-                   "there is no sandbox '%s' of 'agentfense run'; 'agentfense ls' lists them. Of a workspace name the paths to "
-                   "give up ('agentfense discard %s PATH...'), or give up all of it ('agentfense reject %s')",
-                   wanted, wanted, wanted);
+    return err_set(err, ERR_NOT_FOUND, r, "there is no sandbox '%s' of 'agentfense run'; 'agentfense ls' lists them", wanted);
 }
 
-static int refuse_running(const struct ending *ending, const char *name, struct err *err)
+static int refuse_running(const char *name, struct err *err)
 {
-    if (strcmp(ending->verb, "rm") == 0)
-        return err_set(err, ERR_FAILED_PRECONDITION, -EBUSY,
-                       "sandbox '%s' is running: stop it with 'agentfense stop %s', or use 'agentfense rm -f %s'", name, name,
-                       name);
     return err_set(err, ERR_FAILED_PRECONDITION, -EBUSY,
-                   "sandbox '%s' is running; 'agentfense discard --stop %s' ends what runs in it, and discards it", name, name);
+                   "sandbox '%s' is running: stop it with 'agentfense stop %s', or use 'agentfense rm -f %s'", name, name,
+                   name);
 }
 
 static int end_found(struct state_dir *state_dir, const struct ending *ending, const char *id, const char *name, int dir_fd,
@@ -90,7 +63,7 @@ static int end_found(struct state_dir *state_dir, const struct ending *ending, c
     int r = 0;
 
     if (!ending->stops && sandbox_dir_is_running(dir_fd))
-        return refuse_running(ending, name, err);
+        return refuse_running(name, err);
     if (ending->stops)
         r = sandbox_dir_stop(dir_fd, name, err);
     if (r == 0 && ending->removes)
@@ -109,7 +82,7 @@ static int end_one(struct state_dir *state_dir, const struct ending *ending, con
     int r = state_dir_find(state_dir, wanted, id, &dir_fd, err);
 
     if (r == -ENOENT)
-        return refuse_missing(ending, wanted, r, err);
+        return refuse_missing(wanted, r, err);
     if (r == 0)
         sandbox_spec_load(dir_fd, &spec, &ignored);
     if (r == 0 || r == -ENOTDIR)
@@ -151,7 +124,7 @@ static int run_ending(const struct local_call *call, struct err *err)
     int r = state_dir_open(false, &state_dir, err);
 
     if (r == -ENOENT) /* no directory for sandboxes yet: there are none */
-        return refuse_missing(call->own, call->words[0], r, err);
+        return refuse_missing(call->words[0], r, err);
     return r < 0 ? r : end_all(&state_dir, call);
 }
 
@@ -183,13 +156,6 @@ static int run_verb(const char *help, const char *letters, const struct option *
     return local_verb_run(&verb, &own, argc, argv);
 }
 
-static int run_discard(int argc, char **argv)
-{
-    static const struct ending ending = { .verb = "discard", .done = "discarded", .removes = true };
-
-    return run_verb(discard_help, "h", discard_long_options, &ending, argc, argv);
-}
-
 static int run_rm(int argc, char **argv)
 {
     static const struct ending ending = { .verb = "rm", .done = "removed", .removes = true };
@@ -203,13 +169,6 @@ static int run_stop(int argc, char **argv)
 
     return run_verb(stop_help, "h", stop_long_options, &ending, argc, argv);
 }
-
-const struct verb verb_discard = {
-    .name = "discard",
-    .summary = "remove sandboxes with their changes",
-    .run = run_discard,
-    .program = CLIENT_PROGRAM,
-};
 
 const struct verb verb_rm = {
     .name = "rm",
