@@ -1,4 +1,4 @@
-/* ls: every sandbox, whoever made it. 'ps' is an older name. */
+/* ps: every sandbox that the server knows, whoever made it. */
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -14,7 +14,7 @@
 #include <sandbox/v1/sandbox.pb-c.h>
 
 static const char help[] =
-    "usage: agentfense ls [options]\n\n"
+    "usage: agentfense ps [options]\n\n"
     "Lists all sandboxes, the oldest first. -q: their ids.\n\n"
     "  --status STATUS        only those that are pending, running, stopped, error or deleted; without: all but deleted ones\n"
     "  --decision DECISION    only those that are open, approved or rejected\n"
@@ -143,7 +143,7 @@ static int ls_run(struct api_call *call, struct err *err)
 int cmd_ps(int argc, char **argv)
 {
     static const struct api_verb verb = {
-        .name = "ls",
+        .name = "ps",
         .help = help,
         .letters = "w",
         .options = options,
