@@ -1,11 +1,9 @@
 #include "cli/local_verb.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "cli/output.h"
-#include "sandbox/state_dir.h"
 
 static int check_words(const struct local_verb *verb, const struct local_call *call, struct err *err)
 {
@@ -18,29 +16,9 @@ static int check_words(const struct local_verb *verb, const struct local_call *c
     return verb->check ? verb->check(call, err) : 0;
 }
 
-/* Becomes the first word, in the place of an option that getopt(3) has moved before all words. */
-static int take_last(char **argv, char id[SANDBOX_NAME_MAX], struct local_call *call, struct err *err)
+static int parse(const struct local_verb *verb, int argc, char **argv, struct local_call *call, bool *ret_wants_help,
+                 struct err *err)
 {
-    autodone(state_dir) struct state_dir state_dir = STATE_DIR_NONE;
-    autofd int dir_fd = -1;
-    int r = state_dir_open(false, &state_dir, err);
-
-    if (r == -ENOENT)
-        return err_set(err, ERR_NOT_FOUND, r, "there is no sandbox");
-    if (r == 0)
-        r = state_dir_find_last(&state_dir, id, &dir_fd, err);
-    if (r < 0)
-        return r;
-    argv[optind - 1] = id;
-    call->words--;
-    call->word_count++;
-    return 0;
-}
-
-static int parse(const struct local_verb *verb, int argc, char **argv, struct local_call *call, char last[SANDBOX_NAME_MAX],
-                 bool *ret_wants_help, struct err *err)
-{
-    bool wants_last = false;
     int option, r = 0;
 
     while (r == 0 && (option = getopt_long(argc, argv, verb->letters, verb->options, NULL)) != -1) {
@@ -50,15 +28,11 @@ static int parse(const struct local_verb *verb, int argc, char **argv, struct lo
             *ret_wants_help = true;
         else if (option == LOCAL_OPT_JSON)
             call->is_json = true;
-        else if (option == LOCAL_OPT_LAST)
-            wants_last = true;
         else
             r = verb->take(call->own, option, err);
     }
     call->words = argv + optind;
     call->word_count = argc - optind;
-    if (r == 0 && wants_last && !*ret_wants_help)
-        r = take_last(argv, last, call, err);
     return r < 0 || *ret_wants_help ? r : check_words(verb, call, err);
 }
 
@@ -66,9 +40,8 @@ int local_verb_run(const struct local_verb *verb, void *own, int argc, char **ar
 {
     struct local_call call = { .own = own };
     struct err err = ERR_NONE;
-    char last[SANDBOX_NAME_MAX];
     bool wants_help = false;
-    int r = parse(verb, argc, argv, &call, last, &wants_help, &err);
+    int r = parse(verb, argc, argv, &call, &wants_help, &err);
 
     if (r == 0 && wants_help)
         fputs(verb->help, stdout);

@@ -9,13 +9,7 @@
 
 #include "base/err.h"
 
-enum { LOCAL_OPT_JSON = 0x2000, LOCAL_OPT_LAST };
-
-/* For the table of a verb whose first word names a sandbox: instead of that word, the one that was made last. */
-#define LOCAL_LAST_OPTION                                                                                                      \
-    {                                                                                                                          \
-        "last", no_argument, NULL, LOCAL_OPT_LAST                                                                              \
-    }
+enum { LOCAL_OPT_JSON = 0x2000 };
 
 /* What ends each one's table of options. */
 #define LOCAL_LONG_OPTIONS                                                                                                     \
@@ -29,7 +23,7 @@ enum { LOCAL_OPT_JSON = 0x2000, LOCAL_OPT_LAST };
 
 struct local_call {
     void *own;    /* borrowed: the verb's own options */
-    char **words; /* borrowed from argv; ended by NULL; the first one made of --last, where that was given */
+    char **words; /* borrowed from argv; ended by NULL */
     int word_count;
     bool is_json;
 };
