@@ -30,5 +30,5 @@ const struct default_row defaults_table[] = {
     { "events are kept for", SAME(DEFAULT_EVENTS), "audit.retention" },
     { "versions of a codebase", "-", DEFAULT_TEXT(DEFAULT_VERSIONS), DEFAULT_TEXT(DEFAULT_VERSIONS), "codebase.versions" },
     { "versions are kept for", "-", DEFAULT_VERSIONS_AGE, DEFAULT_VERSIONS_AGE, "codebase.versions_age" },
-    { NULL },
+    { .name = NULL },
 };
