@@ -1,13 +1,13 @@
 /*
- * Which changes an approval may apply: what the owner of a sandbox allows and denies, by path and by extension.
+ * Decides which changes an approval may apply: the sandbox's owner allows and denies them by path and by extension.
  *
- * A path is matched from the root of the project. A glob is a path of segments: `**` stands for any number of them, also none; in the
- * others `*`, `?`, `[...]` and `\` work as in policies. A name alone matches only itself. A leading `/` or `./` and a slash at the
- * end do not count. A glob that cannot be read matches nothing. An extension is what follows the last dot of a name, in letters
- * of either case, given with the dot or without.
+ * A path is matched from the root of the project. A glob is a path of segments: `**` matches any number of segments, including
+ * none; in the others `*`, `?`, `[...]` and `\` work as in policies. A name alone matches only itself. A leading `/` or `./`
+ * and a trailing slash are ignored. A malformed glob matches nothing. An extension is the text after the last dot of a name;
+ * case is ignored, and it is given with or without the dot.
  *
- * A path meets criteria when a glob matches, or there are none, and its extension is listed, or none are. Criteria with neither
- * allow everything, and deny nothing.
+ * A path meets criteria if a glob matches, or there are no globs, and if its extension is listed, or there are no extensions.
+ * Criteria with neither allow everything, and deny nothing.
  */
 #pragma once
 
@@ -16,7 +16,7 @@
 
 #include "base/cleanup.h"
 
-#define ACCEPTANCE_GLOBS_MAX 1000 /* of each list; more are refused */
+#define ACCEPTANCE_GLOBS_MAX 1000 /* of each list */
 
 enum acceptance_status {
     ACCEPTANCE_ACCEPTED,
@@ -41,17 +41,16 @@ struct acceptance {
 struct acceptance_verdict {
     enum acceptance_status status;
     const char *reason; /* a literal; NULL when accepted without a rule */
-    const char
-        *rule; /* the glob or else the extension that decided, as it was given; NULL: none did. As long as the acceptance */
+    const char *rule;   /* the glob or extension that decided, as given; NULL: none. As long as the acceptance */
 };
 
-/* 1: taken, but it cannot be read and matches nothing. -E2BIG for too many. */
+/* Returns 1 if the glob is malformed; it is added, but matches nothing. -E2BIG: there are too many. */
 int acceptance_add_glob(struct acceptance_criteria *criteria, const char *glob);
 int acceptance_add_extension(struct acceptance_criteria *criteria, const char *extension);
 
 struct acceptance_verdict acceptance_check(const struct acceptance *acceptance, const char *project_path, bool is_binary);
 
-/* As the API has it: "accepted", "denied", "ignored", "binary_ignored". */
+/* Returns the API's name: "accepted", "denied", "ignored", "binary_ignored". */
 const char *acceptance_status_name(enum acceptance_status status);
 
 void acceptance_done(struct acceptance *acceptance);

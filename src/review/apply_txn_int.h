@@ -1,4 +1,4 @@
-/* What the files of landing share. */
+/* Shared by the files of apply_txn. */
 #pragma once
 
 #include <limits.h>
@@ -6,16 +6,16 @@
 #include "review/apply_txn.h"
 
 /*
- * A step of the journal. Each knows by the numbers of the files involved whether it was made, so it can be made or taken back any
- * number of times.
+ * A step of the journal. The inode numbers of its files show whether it was performed, so it can be performed or rolled back
+ * any number of times.
  *
- *     put      the staged file at `temp` and what is at `path` change places (or it is moved there, if nothing is)
- *     part     something in a directory that a put brings: for an undo
- *     remove   what is at `path` is moved to `temp`, in the nearest directory that stays
- *     rmdir    the directory is moved to `temp` likewise, if it is empty; one that is not, stays
- *     mode     permission bits
+ *     put      exchanges the staged file at `temp` with the file at `path`, or moves it there if `path` is empty
+ *     part     a file in a directory that a put brings; for an undo
+ *     remove   moves the file at `path` to `temp`, in the nearest directory that stays
+ *     rmdir    moves the directory to `temp` in the same way if it is empty, otherwise keeps it
+ *     mode     sets permission bits
  *
- * In a codebase they are made by one of its transactions, and `temp` is where the record has the staged file.
+ * In a codebase the steps belong to one of its transactions, and `temp` is the staged file's place in the record.
  */
 enum apply_step_kind {
     APPLY_STEP_PUT,
@@ -25,7 +25,7 @@ enum apply_step_kind {
     APPLY_STEP_MODE,
 };
 
-/* What is told of a file in the journal. */
+/* A file as the journal describes it. */
 struct apply_step_file {
     mode_t mode; /* 0: nothing */
     uid_t uid;
@@ -44,54 +44,54 @@ struct apply_step {
 
 struct apply_journal {
     enum apply_txn_state state;
-    const char *name; /* of its file in the record, a literal; see apply_journal_mark() */
+    const char *name; /* the name of its file in the record, a literal; see apply_journal_mark() */
     int64_t time_ns;
     char undoes[ID_TEXT_MAX];
-    char codebase[ID_TEXT_MAX]; /* of which a version is made; "": the base is a directory */
+    char codebase[ID_TEXT_MAX]; /* that gets a new version; "": the base is a directory */
     struct buf notes, back, drops, follow_up;
     struct apply_step *steps; /* owned */
     size_t count, cap;
 };
 
-#define APPLY_JOURNAL_NAME "journal" /* of one that is being written */
+#define APPLY_JOURNAL_NAME "journal" /* of a journal that is being written */
 #define APPLY_JOURNAL_EMPTY ((struct apply_journal){ .name = APPLY_JOURNAL_NAME })
 
-/* What comes into its place by one rename. */
+/* A file or directory that one rename moves into its place. */
 struct apply_unit {
     char *path, *temp; /* owned */
     struct stat was;
     struct stat staged;
     uid_t uid;
     gid_t gid;
-    mode_t mask; /* what of a mode is for those who can get there; for what is new */
+    mode_t mask; /* for new files: limits the bits for group and others */
     bool is_dir;
 };
 
-/* A wish, with what belongs to it. */
+/* A planned change, with its staged file. */
 struct staged_change {
     struct apply_txn_change change; /* its path is owned */
     struct stat attrs, staged;
     uint8_t hash[FILE_STATE_HASH_BYTES];
     bool has_hash;
-    size_t unit;   /* APPLY_TXN_NO_UNIT: deleted, or only its mode */
+    size_t unit;   /* APPLY_TXN_NO_UNIT: a deletion, or a change of the mode alone */
     char kept[16]; /* as in struct apply_step */
 };
 
 #define APPLY_TXN_NO_UNIT SIZE_MAX
 
-/* What is done otherwise in a directory and in a codebase. */
+/* The steps that differ between a directory and a codebase. */
 struct apply_txn_ops {
-    /* Every new file, on disk, and none in its place. */
+    /* Writes and syncs every new file, none of them in its place. */
     int (*stage)(struct apply_txn *txn, struct err *err);
     void (*list_steps)(struct apply_txn *txn);
-    /* With the journal on disk: all of it, or none of it. Marks it as done, taken back, or given up. */
+    /* Called with the journal on disk. Performs all steps or none, and marks the journal as done, rolled back or failed. */
     int (*perform)(const struct apply_txn_site *site, const char *id, int record_fd, struct apply_journal *journal,
                    struct err *err);
-    /* The same after a kill, in the middle of that. */
+    /* Continues that after a kill. */
     int (*resume)(const struct apply_txn_site *site, const char *id, int record_fd, struct apply_journal *journal,
                   struct err *err);
     int (*take_back)(const struct apply_txn_site *site, int record_fd, struct apply_journal *journal, struct err *err);
-    /* Removes what lies aside, and what was staged and never placed. */
+    /* Removes the files that were moved aside, and the staged ones that were not used. */
     int (*clean)(const struct apply_txn_site *site, int record_fd, const struct apply_journal *journal);
 };
 
@@ -113,19 +113,19 @@ struct apply_txn {
     struct apply_journal journal;
 };
 
-/* The wish for a path of `len` bytes; NULL: there is none. */
+/* Finds the planned change of a path of `len` bytes; NULL: there is none. */
 struct staged_change *apply_txn_find(const struct apply_txn *txn, const char *path, size_t len);
 
-/* Finished: from here on it is not among the records that recovery looks at. */
+/* Called when it is finished. Recovery does not read archived records. */
 void apply_txn_archive(int records_fd, const char *id);
 int apply_txn_finish_journal(const struct apply_txn_site *site, int record_fd, struct apply_journal *journal, struct err *err);
 
-/* Of which nothing has come, and which can be removed with all it staged. */
+/* Returns true if nothing was changed, so that the record can be removed with all it staged. */
 bool apply_txn_is_abandoned(const struct apply_journal *journal);
 int apply_txn_remove_abandoned(const struct apply_txn_site *site, const char *id, int record_fd,
                                const struct apply_journal *journal);
 
-/* Of the codebase; 0: it is not known. */
+/* The codebase's version; 0: unknown. */
 uint64_t apply_txn_version(int record_fd);
 
 /* Fills `now` and `hash`. */
@@ -135,7 +135,7 @@ void apply_txn_describe_now(const struct staged_change *w, struct apply_step *st
 
 int apply_txn_stage_failed(const char *path, int r, struct err *err);
 
-/* The content that is wished for; then whether it is the one of its hash (-ESTALE). */
+/* Write the planned content; then check that it has the planned hash (-ESTALE). */
 int apply_txn_fill(const struct apply_txn_change *change, int fd);
 int apply_txn_check_hash(struct staged_change *w, int fd);
 int apply_txn_read_target(const struct apply_txn_change *change, char target[PATH_MAX]);
@@ -144,7 +144,7 @@ int apply_txn_read_target(const struct apply_txn_change *change, char target[PAT
 
 struct apply_step_file apply_step_file_of(const struct stat *st);
 
-/* A name beside `path` that only we give. */
+/* Returns a name beside `path` that only we use. */
 char *apply_txn_temp_beside(const char *path);
 
 /* ---- apply_txn_record.c ---- */
@@ -152,30 +152,31 @@ char *apply_txn_temp_beside(const char *path);
 struct apply_step *apply_journal_add(struct apply_journal *journal, enum apply_step_kind kind, const char *path,
                                      const char *temp);
 void apply_journal_done(struct apply_journal *journal);
-void apply_journal_clear(struct apply_journal *journal); /* of its steps */
+void apply_journal_clear(struct apply_journal *journal); /* frees its steps */
 
 /* Replaces <record>/journal, durably. */
 int apply_journal_write(int record_fd, struct apply_journal *journal);
 int apply_journal_read(int record_fd, struct apply_journal *ret);
 
-/* What has become of it, durably, and without a need for room. */
+/* Marks the journal with a new state, durably, and without allocating disk space. */
 int apply_journal_mark(int record_fd, struct apply_journal *journal, enum apply_txn_state state);
 
-/* Its follow-up is done. */
+/* Marks the follow-up as done. */
 int apply_journal_close(int record_fd);
 
-/* Finished. Told by its name alone. */
+/* Depends only on the name of the journal's file. */
 bool apply_journal_is_finished(int record_fd);
 
-/* Whatever its name. */
+/* Removes the journal under any of its names. */
 int apply_journal_unlink(int record_fd);
 
 /* ---- apply_journal_perform.c ---- */
 
-/* All, from the first; the index of one that failed in `ret_failed`. -ESTALE: its file is not what it was. */
+/* Performs all steps from the first. `ret_failed` is the index of a step that failed. -ESTALE: its file has changed. */
 int apply_journal_perform(int base_fd, const struct apply_journal *journal, size_t *ret_failed);
 
-/* All, from the last, made or not. What somebody changed after it was put there is left: its index in `ret_left`, or SIZE_MAX. */
+/* Rolls back all steps from the last, performed or not. Keeps a file that changed after it was put there: `ret_left` is its
+ * index, or SIZE_MAX. */
 int apply_journal_roll_back(int base_fd, int record_fd, const struct apply_journal *journal, size_t *ret_left);
 
 int apply_journal_clean(int base_fd, const struct apply_journal *journal);
@@ -183,5 +184,5 @@ int apply_journal_clean(int base_fd, const struct apply_journal *journal);
 /* Makes the names durable. */
 int apply_journal_sync(int base_fd, const struct apply_journal *journal);
 
-/* Whether what is described is what is there. Directories are told by their number alone. */
+/* Compares a description with a file. Directories are compared only by inode number. */
 bool apply_step_file_matches(const struct apply_step_file *file, const struct stat *st);

@@ -1,5 +1,5 @@
 /*
- * Who a commit is by, and what it says: names and texts that come from strangers, made into what git takes.
+ * A commit's author and message: names and texts from strangers, made into what git accepts.
  */
 #pragma once
 
@@ -13,18 +13,18 @@
 #define ATTRIBUTION_NOBODY "AgentFense"
 
 enum attribution_mode {
-    ATTRIBUTION_AGENT,      /* whoever owns the sandbox is the author */
-    ATTRIBUTION_REVIEWER,   /* whoever approved is */
-    ATTRIBUTION_COAUTHORED, /* the first is, and the second is named at the end of the message */
+    ATTRIBUTION_AGENT,      /* the author is the sandbox's owner */
+    ATTRIBUTION_REVIEWER,   /* the author is the approver */
+    ATTRIBUTION_COAUTHORED, /* the author is the owner, and a trailer of the message names the approver */
 };
 
 struct attribution {
     enum attribution_mode mode;
-    const char *agent, *reviewer; /* "Name", or "Name <mail>"; NULL or empty: nobody */
-    const char *address;          /* for names without one; NULL: ATTRIBUTION_ADDRESS */
+    const char *agent, *reviewer; /* "Name", or "Name <mail>"; NULL or empty: none */
+    const char *address;          /* for names without an address; NULL: ATTRIBUTION_ADDRESS */
 };
 
-/* A name and an address, without what git would not take in them. Never empty. */
+/* A name and an address, without characters that git does not accept. Never empty. */
 struct person {
     struct buf name, mail;
 };
@@ -38,14 +38,14 @@ int attribution_parse_mode(const char *text, enum attribution_mode *ret, struct 
 void attribution_author(const struct attribution *attribution, struct person *ret);
 void attribution_committer(const struct attribution *attribution, struct person *ret);
 
-/* What `{{.Name}}` stands for in a template. */
+/* The value of `{{.Name}}` in a template. */
 struct attribution_word {
     const char *name, *value;
 };
 
 #define ATTRIBUTION_TEMPLATE "Apply {{.FileCount}} reviewed change(s) of sandbox {{.SandboxID}}\n"
 
-/* The message: the template (NULL: ATTRIBUTION_TEMPLATE) with its words, and the co-author. A word that is unknown is
+/* Makes the message: the template (NULL: ATTRIBUTION_TEMPLATE) with its words, and the co-author. An unknown word is
  * ERR_INVALID_ARGUMENT. */
 int attribution_message(const struct attribution *attribution, const char *template, const struct attribution_word *words,
                         size_t word_count, struct buf *out, struct err *err);

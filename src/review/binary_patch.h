@@ -1,8 +1,9 @@
 /*
  * Git's binary patches: deflated bytes in lines of base 85.
  *
- * What is in memory is deflated by libgit2, as the whole or as the difference to the other side, whichever is shorter. What is too large for that
- * goes into the stream as it is, in deflate's stored blocks: no more memory than a piece of it, and no waiting for a compressor.
+ * libgit2 deflates contents in memory, as the whole or as the difference to the other side, whichever is shorter. A larger
+ * file goes into the stream in deflate's stored blocks, uncompressed: that needs memory for one piece only, and no time for a
+ * compressor.
  */
 #pragma once
 
@@ -13,14 +14,14 @@
 
 #define BINARY_PATCH_OID_MAX 41
 
-/* The id that git has for a file with these bytes, in hex. */
+/* Git's object id for a file with these bytes, in hex. */
 void binary_patch_oid(const void *bytes, size_t len, char out[BINARY_PATCH_OID_MAX]);
 
-/* "literal 12\n..." forth and back, without the line "GIT binary patch". */
+/* Adds "literal 12\n..." in both directions, without the line "GIT binary patch". */
 int binary_patch_add(struct buf *out, const void *was, size_t was_len, const void *now, size_t now_len, struct err *err);
 
-/* One direction, in pieces: begin, as many feeds as it takes for exactly `size_bytes`, end. What is ready is added to `out`, which the
- * caller may empty in between. */
+/* One direction, in pieces: begin, feeds with exactly `size_bytes` in all, end. Finished lines are added to `out`, which
+ * the caller may empty between calls. */
 struct binary_patch_stream {
     struct buf *out;  /* borrowed */
     uint64_t left;    /* bytes to come */

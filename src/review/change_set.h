@@ -1,11 +1,11 @@
 /*
- * All that a review shows of a sandbox: its changes as files, with what they were and what they are to be.
+ * All that a review shows of a sandbox: its changes as files, with their old and new state.
  *
- * Loading walks the delta once and pairs renames. It reads no text: lines are counted, contents hashed and hunks made when they are
- * asked for (file_diff.h), so that a page of a large set costs a page. What is found stays in the set.
+ * Loading walks the delta once and pairs renames. It reads no text: lines are counted, contents hashed and hunks made on
+ * request (file_diff.h), so that a page of a large set costs only a page. The set keeps the results.
  *
- * The agent may be at work meanwhile. A file that has gone or changed its kind since the set was loaded has a `failure` instead of
- * lines; it has no hash, and the hash of the set is then one that no other set has.
+ * The agent may be at work meanwhile. A file that disappeared or changed its kind since loading has a `failure` instead of
+ * lines and has no hash, and the hash of the set is then unique.
  */
 #pragma once
 
@@ -20,7 +20,7 @@
 
 enum file_change_kind {
     FILE_CHANGE_ADDED,
-    FILE_CHANGE_MODIFIED, /* content, mode, a link's target; a file that became a link or the other way round */
+    FILE_CHANGE_MODIFIED, /* content, mode or a link's target; or a file became a link or a link a file */
     FILE_CHANGE_DELETED,
     FILE_CHANGE_RENAMED, /* and perhaps modified */
 };
@@ -28,27 +28,27 @@ enum file_change_kind {
 struct file_change {
     enum file_change_kind kind;
     const struct edit *edit;   /* borrowed from the set */
-    const struct edit *from;   /* FILE_CHANGE_RENAMED: the deletion it takes in; else NULL */
+    const struct edit *from;   /* FILE_CHANGE_RENAMED: the deletion that belongs to it; else NULL */
     char *path;                /* owned; from the project's root */
-    const char *scope_path;    /* borrowed; from the sandbox's root: what file ids are made of */
+    const char *scope_path;    /* borrowed; from the sandbox's root: file ids are made of it */
     char *old_path;            /* owned; FILE_CHANGE_RENAMED, from the project's root */
-    unsigned percent;          /* FILE_CHANGE_RENAMED: how much is the same */
-    bool is_dir;               /* a directory before and after, or made or removed: no file to show */
-    mode_t old_mode, new_mode; /* with the kind; 0: nothing there */
+    unsigned percent;          /* FILE_CHANGE_RENAMED: similarity */
+    bool is_dir;               /* a directory before and after, or created or removed: there is no file to show */
+    mode_t old_mode, new_mode; /* with the kind; 0: nothing */
     uint64_t old_bytes, new_bytes;
     char *old_target, *new_target; /* owned; links */
     enum acknowledge acknowledge;
 
     bool is_measured; /* by file_diff_make() or change_set_measure() */
     bool is_binary, is_too_large;
-    bool is_whole_only;    /* its hunks are shown, and it is too large to be taken by them */
+    bool is_whole_only;    /* its hunks are shown, but it is too large to be approved by hunks */
     size_t added, removed; /* lines */
     bool is_hashed;
-    uint8_t hash[CHANGE_HASH_BYTES]; /* of what the agent has at `path`: kind, mode, bytes */
-    struct drift drift;              /* with the hash: what it is shown against */
-    int failure;                     /* a negative errno: it could not be read when it was last tried */
+    uint8_t hash[CHANGE_HASH_BYTES]; /* of the agent's version at `path`: kind, mode, bytes */
+    struct drift drift;              /* set with the hash: what it is compared with */
+    int failure;                     /* a negative errno: the last attempt to read it failed */
 
-    /* By file_diff_make() and change_set_measure(): what an approval would make of it, and of a conflict why. */
+    /* Set by file_diff_make() and change_set_measure(): the result an approval would have, and the reason of a conflict. */
     enum reconcile_state state;
     const char *reason;
 };
@@ -69,12 +69,12 @@ struct change_set_options {
 int change_set_load(const char *delta_path, const struct change_set_options *options, struct change_set *ret, struct err *err);
 void change_set_done(struct change_set *set);
 
-/* NULL: none. `path` from the project's root, or a scope path. */
+/* NULL: none. `path` starts at the project's root, or is a scope path. */
 struct file_change *change_set_find(struct change_set *set, const char *project_path);
 struct file_change *change_set_find_scoped(struct change_set *set, const char *scope_path);
 
-/* A part of it: what is at or below `path` (from the project's root; NULL: all), from `offset` on, at most `limit` (0: no limit). Returns the
- * places in `items`, to be freed, and how many there would be without offset and limit. */
+/* Selects the changes at or below `path` (from the project's root; NULL: all), from `offset` on, at most `limit` (0: no
+ * limit). Returns their places in `items`, to be freed, and their number without offset and limit. */
 struct change_set_query {
     const char *path;
     size_t offset, limit;
@@ -84,25 +84,25 @@ struct change_set_query {
 size_t *change_set_page(const struct change_set *set, const struct change_set_query *query, size_t *ret_count,
                         size_t *ret_total);
 
-/* Counts lines and hashes, for those of `places` (NULL: all) that are not measured yet, in a few threads. */
+/* Counts lines and hashes, in a few threads, for those of `places` (NULL: all) that are not measured yet. */
 int change_set_measure(struct change_set *set, const size_t *places, size_t count, struct err *err);
 
 /*
- * The hash of all changes with their paths, in hex. Reads each file that has no hash yet, and compares nothing. The first part is of what
- * the agent did, and the same with and without renames. If the project has moved on beneath some of it, or the agent was given
- * other grounds, a '-' and a hash of how these stand follow: both together are of all that is shown.
+ * Makes the hash of all changes with their paths, in hex. Reads each file that has no hash yet, and compares nothing. The
+ * first part covers the agent's work, and is the same with and without renames. If the project has changed beneath some of it,
+ * or the agent got another merge base, a '-' and a hash of these drifts follow: both parts together cover all that is shown.
  */
 int change_set_hash(struct change_set *set, char out[CHANGE_SET_HASH_MAX], struct err *err);
 
-/* Whether `given` names what `hash` does: all that is shown, or only what the agent did. In letters of either case. */
+/* Tells whether `given` equals `hash`: with all that is shown, or only the agent's part. Ignores case. */
 bool change_set_hash_is(const char *hash, const char *given, bool only_the_agents);
 
 struct change_totals {
     size_t files, added, modified, deleted, renamed; /* directories are not counted */
     size_t directories;
     size_t lines_added, lines_removed;
-    uint64_t bytes;    /* of the files as they will be */
-    size_t unmeasured; /* files whose lines are not in the sums: not measured, too large or not readable */
+    uint64_t bytes;    /* of the new files */
+    size_t unmeasured; /* files whose lines are not in the sums: not measured, too large or unreadable */
     size_t to_acknowledge;
 };
 

@@ -1,18 +1,18 @@
 /*
- * Work that a library does with paths of a stranger, in a thread that reaches nothing but some directories: the kernel refuses the rest
- * (Landlock), whatever links and names are exchanged meanwhile. Where the kernel cannot (before 5.19, or switched off), the work is done
- * without; whoever calls has checked what can be checked before.
+ * Runs a library's work on untrusted paths in a thread that can reach only some directories: the kernel refuses all others
+ * (Landlock), even if links and names are exchanged meanwhile. On a kernel without it (before 5.19, or disabled) the work runs
+ * unconfined, so the caller first checks what it can.
  */
 #pragma once
 
 #include "base/err.h"
 
 struct confine_bounds {
-    const char *const *roots; /* as in base/root_dir.h; NULL: it is not confined */
-    int read_fd;              /* -1, or a directory that is read, too */
+    const char *const *roots; /* as in base/root_dir.h; NULL: not confined */
+    int read_fd;              /* -1, or another directory that may be read */
 };
 
 typedef int (*confine_fn)(void *cookie, struct err *err);
 
-/* What `fn` returns. The thread has no groups but its own, if we are root, and may change its file system identity as it likes. */
+/* Returns what `fn` returns. The thread has only its own groups, if we are root, and may change its file system identity. */
 int confine_run(const struct confine_bounds *bounds, confine_fn fn, void *cookie, struct err *err);

@@ -1,8 +1,8 @@
 /*
- * How each edit of a delta stands to the project as it is now: whether it would land as it is, would be merged, or is a conflict. The
- * project is looked at as it lies in its directory, so what nobody has committed counts as well.
+ * Compares each edit of a delta with the project as it is now: whether it can be applied as it is, is merged, or is in
+ * conflict. The project's files count as they are in its directory, committed or not.
  *
- * Nothing is written, and nothing is locked: it is true of the moment at which each file was read.
+ * Nothing is written or locked: the result holds for the moment at which each file was read.
  */
 #pragma once
 
@@ -13,7 +13,7 @@ struct conflict_file {
     const struct edit *edit; /* of `edits` */
     enum reconcile_state state;
     const char *reason;    /* of a conflict */
-    bool has_moved;        /* the project has something else than the agent worked from */
+    bool has_moved;        /* the project differs from what the agent worked from */
     struct threeway merge; /* of a conflict in text: its hunks, and the text with markers */
 };
 
@@ -25,7 +25,7 @@ struct conflict_report {
 
 #define CONFLICT_REPORT_NONE ((struct conflict_report){ .edits = EDIT_LIST_EMPTY })
 
-/* `selection` may be NULL: all. */
+/* `selection` may be NULL: all edits. */
 int conflict_report_make(const char *delta_path, const struct selection *selection, struct conflict_report *ret,
                          struct err *err);
 void conflict_report_done(struct conflict_report *report);

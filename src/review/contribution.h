@@ -1,9 +1,9 @@
 /*
- * What one approval changed in one file, as a commit needs it: the file before and the file after. With that a commit can take up what was
- * approved and leave what others have in the same file.
+ * One approval's change in one file, as a commit needs it: the file before and after. With it a commit can include the
+ * approved change and leave out what others changed in the same file.
  *
- * Kept in a directory of its own, a file each, and not synced: what is not whole any more counts as lost. It outlives the sandbox, because
- * what was approved can be committed later.
+ * Kept in a separate directory, one file each, not synced: an incomplete one counts as lost. It outlives the sandbox, because
+ * approved changes can be committed later.
  */
 #pragma once
 
@@ -20,7 +20,7 @@ struct contribution_side {
     mode_t mode; /* kind and permission bits; 0: no file */
     bool has_bytes;
     struct buf bytes;                 /* a file's content or a link's target */
-    char blob[CONTRIBUTION_BLOB_MAX]; /* of one too large to be merged, instead: git's name for its content */
+    char blob[CONTRIBUTION_BLOB_MAX]; /* instead of `bytes`, for a file too large to be merged: its git object id */
 };
 
 struct contribution {
@@ -32,7 +32,7 @@ struct contribution {
 
 void contribution_done(struct contribution *contribution);
 
-/* What it held is the receiver's. */
+/* Moves the content to the result. */
 static inline struct contribution contribution_steal(struct contribution *contribution)
 {
     struct contribution stolen = *contribution;
@@ -42,26 +42,26 @@ static inline struct contribution contribution_steal(struct contribution *contri
 }
 
 int contribution_keep(int dir_fd, const char *name, const struct contribution *contribution);
-/* -ENOENT, -EBADMSG: there is none, or not all of it. */
+/* -ENOENT: there is none; -EBADMSG: it is incomplete. */
 int contribution_load(int dir_fd, const char *name, struct contribution *ret);
-/* Removes those that were kept longer ago. */
+/* Removes the contributions that are older. */
 int contribution_sweep(int dir_fd, int64_t before_ns, struct err *err);
 
-/* What would be changed at a path of the project: `now` is the mode it would have, 0 for nothing; `bytes` its content, NULL: what `source_fd` has
- * there. `ret->path` is left to the caller. */
+/* Predicts the change at a path of the project: `now` is the new mode, 0 for nothing; `bytes` the new content, NULL: that
+ * in `source_fd`. The caller sets `ret->path`. */
 int contribution_predict(int project_fd, const char *path, mode_t now, int source_fd, const struct buf *bytes,
                          struct contribution *ret);
 
-/* ---- from the record of a landing (apply_txn.h), as long as the project has what landed ---- */
+/* ---- from the record of a transaction (apply_txn.h), as long as the project still has its result ---- */
 
 struct contribution_source;
 
-/* `approval_id` may be that of no record: then nothing was written. */
+/* An `approval_id` without a record means that nothing was written. */
 int contribution_source_open(const char *delta_path, const char *approval_id, struct contribution_source **ret,
                              struct err *err);
 void contribution_source_close(struct contribution_source *source);
 DEFINE_AUTOPTR(contribution_source, contribution_source_close);
 
-/* `path` from the delta's base; `ret->path` is left to the caller. A path that the landing did not write is the same before and after. -ESTALE:
- * somebody has changed it since. */
+/* `path` starts at the delta's base; the caller sets `ret->path`. A path that the transaction did not write is the same
+ * before and after. -ESTALE: somebody has changed it since. */
 int contribution_source_read(const struct contribution_source *source, const char *path, struct contribution *ret);

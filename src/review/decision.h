@@ -1,14 +1,14 @@
 /*
- * What was decided about the changes of a delta, as approve_run() demands it before it writes anything. The checks are made there, for every edit
- * that would be written, and not by those who call it.
+ * The decision about the changes of a delta, which approve_run() demands before it writes anything. approve_run() makes the
+ * checks itself, for every edit that would be written, and does not rely on its callers.
  *
- *  - acceptance: the rules of the sandbox's owner let the change in
- *  - acknowledgement: a change that may do something on this host by itself (acknowledge.h) was acknowledged
- *  - shown: the change is what was shown
- *  - hooks: the project's hooks tried what is written
+ *  - acceptance: the rules of the sandbox's owner allow the change
+ *  - acknowledgement: a change that may take effect on this host by itself (acknowledge.h) was acknowledged
+ *  - shown: the change is the one that was shown
+ *  - hooks: the project's hooks tested what is written
  *
- * What a caller leaves out is refused: nothing is acknowledged, nothing was shown, no hook was run. Only acceptance has to be given, because most
- * sandboxes have no such rules: a zeroed `struct acceptance` lets everything in.
+ * A missing part means refusal: nothing is acknowledged, nothing was shown, no hook was run. Only acceptance must be given,
+ * because most sandboxes have no such rules: a zeroed `struct acceptance` accepts everything.
  */
 #pragma once
 
@@ -20,49 +20,47 @@
 
 /* One change as it was shown. The strings are borrowed. */
 struct expectation {
-    const char *path; /* from the root of the base */
-    const char *hash; /* of the change, in hex (struct file_change); "": it is deleted, as half of a rename */
-    const char *
-        drift; /* where hunks are chosen: how it stood to the project then, in hex or "" (drift.h); NULL: however it stands. Other
-                             hunks are shown of the same file of the agent's when the project moves on */
+    const char *path;  /* from the root of the base */
+    const char *hash;  /* of the change, in hex (struct file_change); "": a deletion that is half of a rename */
+    const char *drift; /* if hunks are chosen: its drift then, in hex or "" (drift.h); NULL: any */
 };
 
 struct expectation_list {
     const struct expectation *items; /* by path, in bytes: expectation_sort() */
     size_t count;
-    bool is_complete; /* a change that is not among them was never shown */
+    bool is_complete; /* a change that is not in the list was never shown */
 };
 
-/* Whatever is there is meant: a person said so, in full knowledge of it. */
+/* Accepts any content: a person chose that explicitly. */
 #define EXPECTATION_ANYTHING ((struct expectation_list){ .is_complete = false })
 
 void expectation_sort(struct expectation *items, size_t count);
 
 enum decision_hooks {
-    DECISION_HOOKS_UNTRIED, /* none were run: refused, if the project has any */
-    DECISION_HOOKS_TRIED,   /* they passed on what has the digest `tried`: nothing else is written */
-    DECISION_HOOKS_WAIVED,  /* the caller has looked: there are none, or somebody who may do without them wants that */
+    DECISION_HOOKS_UNTRIED, /* none were run; refused if the project has hooks */
+    DECISION_HOOKS_TRIED,   /* they passed on changes with the digest `tried`: nothing else may be written */
+    DECISION_HOOKS_WAIVED,  /* the caller checked: there are no hooks, or a person who may skip them does */
 };
 
 /* All borrowed. */
 struct decision {
     const struct acceptance *acceptance; /* never NULL */
-    const char *prefix; /* the sandbox's root from the project's, by which paths are judged; NULL or "": the same */
+    const char *prefix;                  /* the sandbox's root from the project's, for judging paths; NULL or "": the same */
     bool acknowledges_all;
-    const char *const *acknowledged; /* reasons by their names (acknowledge.h), or paths from the root of the base */
+    const char *const *acknowledged; /* names of reasons (acknowledge.h), or paths from the root of the base */
     size_t acknowledged_count;
-    const struct expectation_list *shown; /* NULL: nothing was */
+    const struct expectation_list *shown; /* NULL: nothing was shown */
     enum decision_hooks hooks;
     const uint8_t *tried; /* FILE_STATE_HASH_BYTES */
 };
 
-/* ---- what approve_run() asks ---- */
+/* ---- called by approve_run() ---- */
 
-/* 1, 0 or -errno. Reads the file only if the rules tell text from other bytes. */
+/* Returns 1, 0 or -errno. Reads the file only if the rules treat binary files differently. */
 int decision_accepts(const struct decision *decision, const struct edit_list *list, const struct edit *edit, struct err *err);
 
-/* The reason for which it has to be acknowledged and is not; or ACKNOWLEDGE_NOTHING. `change` is that of one edit, without renames, in the set of all
- * changes: it is judged as it is shown, whatever part of it is approved. */
+/* Returns the reason if the change needs acknowledgement and has none, otherwise ACKNOWLEDGE_NOTHING. `change` is that of
+ * one edit, without renames, in the set of all changes: it is judged as shown, whatever part of it is approved. */
 enum acknowledge decision_lacks(const struct decision *decision, const struct file_change *change);
 
 enum decision_shown {
@@ -71,14 +69,15 @@ enum decision_shown {
     DECISION_SHOWN,
 };
 
-/* Or -errno. `re` is the edit reconciled with the project as it is now. Directories are not looked at: what is in them is. */
+/* Or -errno. `re` is the edit reconciled with the project as it is now. Directories are skipped, because their contents are
+ * checked. */
 int decision_has_shown(const struct decision *decision, const struct edit_list *list, const struct edit *edit,
                        const struct reconcile *re, struct err *err);
 
-/* Whether the project has hooks that nobody ran: 1, 0 or -errno. */
+/* Tells whether the project has hooks that were not run: 1, 0 or -errno. */
 int decision_lacks_hooks(const struct decision *decision, int base_fd);
 
 /* ---- for callers ---- */
 
-/* Of both paths of a rename the one that is let in less: it takes the file away from where it was. */
+/* Judges both paths of a rename and returns the stricter verdict, because the rename removes the file from its old place. */
 struct acceptance_verdict decision_check_acceptance(const struct acceptance *acceptance, const struct file_change *change);

@@ -1,16 +1,16 @@
 /*
- * Giving up chosen edits: which paths have to leave the delta for it, so that they show the project again. The fence takes them out
- * (fence/quiesce.h), or fence/quiesce.h's delta_revert() of a delta at rest.
+ * Discards chosen edits: lists the paths that must leave the delta, so that they show the project again. The fence removes
+ * them (fence/quiesce.h), or delta_revert() (fence/quiesce.h) if the delta is at rest.
  *
- * A file that was deleted together with its directory, or in a directory that was made anew, cannot come back without it: it is refused,
- * unless that directory is chosen, too.
+ * A file that was deleted with its directory, or is in a directory that was created anew, cannot come back without that
+ * directory: it is refused, unless the directory is chosen, too.
  */
 #pragma once
 
 #include "review/selection.h"
 
 struct discard {
-    struct edit_list edits; /* what was chosen */
+    struct edit_list edits; /* the chosen ones */
     char **drops;           /* owned: "/a/b" */
     size_t drop_count, drop_cap;
 };

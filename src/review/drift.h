@@ -1,9 +1,9 @@
 /*
- * Where the project stands, seen from one edit: on what the agent worked from, or elsewhere.
+ * Tells whether the project still has what an edit was made from.
  *
- * It is asked of every change of a set, so the diary and a stat tell it where they can: a file that nobody has touched since the delta was
- * made is not read. `hash` is of what the edit is shown against beside the agent's own bytes: whoever chose hunks of it chose them
- * with this.
+ * It is computed for every change of a set, so the change log and a stat answer where they can: a file that is unchanged since
+ * the delta was created is not read. `hash` covers what the edit is compared with, but not the agent's own bytes: chosen hunks
+ * depend on it.
  */
 #pragma once
 
@@ -12,20 +12,20 @@
 #include "review/file_state.h"
 
 struct drift {
-    bool has_moved; /* what would be applied is not simply what the agent has: reconcile.h knows */
-    bool is_noted;  /* `hash` says something: it has moved, or the agent was given another ground by an approval or a rebase */
-    uint8_t hash[FILE_STATE_HASH_BYTES]; /* of the project's file and of the ground */
+    bool has_moved;                      /* an approval would not apply simply the agent's version; see reconcile.h */
+    bool is_noted;                       /* `hash` is valid: it has moved, or an approval or a rebase set another merge base */
+    uint8_t hash[FILE_STATE_HASH_BYTES]; /* of the project's file and of the merge base */
 };
 
 #define DRIFT_NONE ((struct drift){ .has_moved = false })
 
-/* By what the edit says of the project; reads its file only if that does not suffice. */
+/* Uses what the edit knows about the project; reads the file only if that does not suffice. */
 int drift_detect(const struct edit_list *list, const struct edit *edit, struct drift *ret);
 
-/* By what was read of it. */
+/* Uses the project's file, already read. */
 int drift_of_blob(const struct edit_list *list, const struct edit *edit, const struct blob *project, struct drift *ret);
 void drift_of_file_state(const struct edit_list *list, const struct edit *edit, const struct file_state *project,
                          struct drift *ret);
 
-/* In hex; "" of one that is not noted. */
+/* In hex; "" if it is not noted. */
 void drift_text(const struct drift *drift, char out[2 * FILE_STATE_HASH_BYTES + 1]);

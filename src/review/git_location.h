@@ -1,19 +1,19 @@
 /*
- * Where the repository of a project is: found from the project upwards as git does, by descriptors, and only within what somebody may reach.
+ * Finds a project's repository from the project upwards as git does, by descriptors, and only within the roots of the caller.
  *
- * A project says itself where its repository is (`.git` may be a file or a link), a repository where its objects are (`commondir`,
- * `alternates`): whoever writes to the project could lead us anywhere by that.
+ * A project names its repository (`.git` may be a file or a link), and a repository names its object stores (`commondir`,
+ * `alternates`): whoever can write to the project could lead us anywhere.
  */
 #pragma once
 
 struct git_location {
-    char *top;             /* owned: the directory that has `.git` */
-    int git_fd, common_fd; /* owned; one directory, unless it is a linked work tree's */
+    char *top;             /* owned: the directory that contains `.git` */
+    int git_fd, common_fd; /* owned; the same directory, except in a linked work tree */
 };
 
 #define GIT_LOCATION_NONE ((struct git_location){ .git_fd = -1, .common_fd = -1 })
 
-/* `roots` as in base/root_dir.h. -ENOENT: there is none. -EPERM: it, or what it takes objects from, is not in the roots; what is outside was
- * not looked at. */
+/* `roots` as in base/root_dir.h. -ENOENT: there is no repository. -EPERM: it, or an object store it borrows from, is
+ * outside the roots; nothing outside was accessed. */
 int git_location_find(const char *project_path, const char *const *roots, struct git_location *ret);
 void git_location_done(struct git_location *location);

@@ -1,9 +1,10 @@
 /*
- * The functions of libgit2 that this room calls, found when the first of them is needed: the library comes with TLS, SSH and more,
- * whose relocated pages every process of this program would carry otherwise (a mount, for instance, of which there may be many).
+ * The functions of libgit2 that this module calls, loaded when the first of them is needed: the library comes with TLS, SSH
+ * and more, whose relocated pages would otherwise cost memory in every process of this program (a mount, for instance, of
+ * which there may be many).
  *
- * What the library may look at besides the repository it is given is nothing: no configuration of the system or of a home, and no
- * programs. It has none to run; filters that name programs are not its business.
+ * The library may not read anything besides its repository: no configuration of the system or of a home. It runs no programs;
+ * callers handle filters that name programs.
  */
 #pragma once
 
@@ -83,8 +84,8 @@ struct libgit {
 #undef X
 };
 
-/* ERR_UNIMPLEMENTED where the library is not there. */
+/* ERR_UNIMPLEMENTED: the library is not installed. */
 int libgit_get(const struct libgit **ret, struct err *err);
 
-/* What its last call in this thread says. Returns -EIO. */
+/* Sets the error of its last call in this thread. Returns -EIO. */
 int libgit_failed(const struct libgit *git, const char *doing, struct err *err);

@@ -1,4 +1,5 @@
-/* A few threads that share out numbered pieces of work. The caller is one of them; where no thread can be had it does all. */
+/* Distributes numbered pieces of work over a few threads. The caller is one of them; if no thread can be created it does
+ * all. */
 #pragma once
 
 #include <stddef.h>
@@ -9,5 +10,6 @@
 
 typedef int (*parallel_fn)(size_t i, void *cookie, struct err *err);
 
-/* Calls `fn` for each of 0..count-1, in no particular order. The first failure ends it, and is returned when all have stopped. */
+/* Calls `fn` for each of 0..count-1, in no particular order. The first failure stops the work, and is returned when all
+ * threads have ended. */
 int parallel_run(size_t count, parallel_fn fn, void *cookie, struct err *err);

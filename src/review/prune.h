@@ -1,8 +1,8 @@
 /*
- * Forgetting what nobody can undo any more: records of approvals that are older than the time for that, and copies of what the agent
- * worked from (meta/pre) that neither the diary nor a record that stays speaks of. What is left of a delta's changes loses nothing by it.
+ * Deletes what can no longer be undone: records of approvals that are older than the limit, and copies of the agent's merge
+ * bases (meta/pre) that neither the change log nor a remaining record names. The delta's changes are not affected.
  *
- * A record's journal goes first: killed in between, what is left is no record, and the next one who looks removes it (apply_txn_recover()).
+ * A record's journal is deleted first: after a kill in between, the rest is not a record, and apply_txn_recover() removes it.
  */
 #pragma once
 
@@ -15,7 +15,7 @@
 struct apply_txn_codebase;
 
 struct prune_options {
-    int64_t before_ns; /* wall clock: what was done from then on stays */
+    int64_t before_ns; /* wall clock: later records stay */
     bool is_held;      /* as in struct approve_options */
     bool is_dry;
     const struct apply_txn_codebase *codebase; /* as in struct approve_options */
@@ -26,7 +26,7 @@ struct prune {
     uint64_t bytes;
 };
 
-/* Whether there could be anything: without locks, and without reading much. */
+/* Tells whether there may be work: without locks, and at little cost. */
 bool prune_has_work(const char *delta_path, int64_t before_ns);
 
 /* Adds to `ret`. -EBUSY as approve_run(). */

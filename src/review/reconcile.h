@@ -1,12 +1,13 @@
 /*
- * One edit of the agent's against the project as it is now.
+ * Reconciles one of the agent's edits with the project as it is now.
  *
- * Three versions: what the agent worked from (its ground: the pre-image that the fence kept, or the project itself where that has not
- * changed), what the project has now, and what the agent made of it. If the project still has the ground, the edit lands as it is. If it
- * has moved on, both are merged, if both are text and the ground is known; otherwise that is a conflict, and the reason says which.
+ * There are three versions: the merge base, which is what the agent worked from (the pre-image that the fence kept, or the
+ * project's file if that has not changed), the project's, and the agent's. If the project still has the merge base, the edit
+ * is applied as it is. Otherwise both are merged, if both are text and the merge base is known; if not, that is a conflict
+ * with a reason.
  *
- * That the agent read one version, the project was saved, and the agent then wrote over it is a conflict always: the ground is not what
- * the agent had in mind.
+ * It is always a conflict if the agent read one version, the project was changed, and the agent then overwrote it: the merge
+ * base is not the version that the agent had read.
  */
 #pragma once
 
@@ -16,23 +17,23 @@
 
 enum reconcile_state {
     RECONCILE_CLEAN,  /* the project has what the agent worked from */
-    RECONCILE_MERGES, /* it has something else, and both go together */
+    RECONCILE_MERGES, /* it has something else, and both merge */
     RECONCILE_CONFLICT,
 };
 
 struct reconcile {
     enum reconcile_state state;
     const char *reason;  /* of a conflict: "has changed in the project meanwhile" */
-    bool is_hard;        /* nothing overrides it */
-    bool has_merge_base; /* `merge_base` says something */
+    bool is_hard;        /* force does not override it */
+    bool has_merge_base; /* `merge_base` is valid */
     struct file_state merge_base, project, agent;
-    struct file_state result; /* what the project gets when the edit lands; of a conflict, what it gets by force */
+    struct file_state result; /* the project's new state when the edit is applied; of a conflict, when it is forced */
     struct threeway merge;    /* of a conflict in text: its hunks */
 };
 
 #define RECONCILE_EMPTY ((struct reconcile){ .reason = NULL })
 
-/* `favor` says who wins where both changed the same lines; then that is no conflict. */
+/* `favor` decides who wins where both changed the same lines; that is then not a conflict. */
 int reconcile_make(const struct edit_list *list, const struct edit *edit, enum threeway_favor favor, struct reconcile *ret,
                    struct err *err);
 void reconcile_done(struct reconcile *reconcile);

@@ -1,8 +1,8 @@
 /*
- * Which of a delta's changes are meant: all, whole files, or hunks of files; and which version of them was reviewed.
+ * Which of a delta's changes are chosen: all, whole files, or hunks of files; and which version of them was reviewed.
  *
- * A struct of borrowed strings that a request is turned into. Paths count from the root of the base. One that names a directory means
- * all in it, and then it can have no hunks.
+ * Callers convert a request to this struct of borrowed strings. Paths start at the root of the base. One that names a
+ * directory chooses all in it, and cannot have hunks.
  */
 #pragma once
 
@@ -13,7 +13,7 @@
 #include "review/edit.h"
 #include "review/hunk.h"
 
-/* Lines of the new text, from 1, both included. A hunk is meant if its first line on the new side is among them. */
+/* Lines of the new text, from 1, both included. A hunk is chosen if its first line on the new side is in the range. */
 struct selection_range {
     uint32_t first, last;
 };
@@ -33,13 +33,13 @@ struct selection {
 
 #define SELECTION_ALL ((struct selection){ .files = NULL })
 
-/* Those chosen. A path without changes is ERR_NOT_FOUND; hunks of a path that is also named as a whole, or of a directory, are
- * ERR_INVALID_ARGUMENT. */
+/* Loads the chosen edits. A path without changes is ERR_NOT_FOUND; hunks of a path that is also chosen as a whole, or of a
+ * directory, are ERR_INVALID_ARGUMENT. */
 int selection_load(const struct selection *selection, const char *delta_path, struct edit_list *ret, struct err *err);
 
-/* The entry that speaks of hunks of this edit, one of those that were loaded; NULL: all of it is meant. */
+/* The entry with the hunks of a loaded edit; NULL: all of the edit is chosen. */
 const struct selection_file *selection_hunks_of(const struct selection *selection, const struct edit *edit);
 
-/* Fills `chosen`, one for each hunk of the list; how many. An id that none has is ERR_ABORTED with the reason HUNK_UNKNOWN: the file
- * was changed since it was looked at. */
+/* Fills `chosen`, one for each hunk of the list; returns the count. An unknown id is ERR_ABORTED with the reason
+ * HUNK_UNKNOWN: the file was changed since it was shown. */
 int selection_choose(const struct selection_file *file, const struct hunk_list *hunks, bool *chosen, struct err *err);

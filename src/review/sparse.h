@@ -1,5 +1,6 @@
 /*
- * Holes of files. One of a terabyte costs its maker nothing when all of it is a hole, and whoever reads its zeroes a quarter of an hour.
+ * Skips the holes of sparse files. A hole of a terabyte costs its creator nothing, but reading its zeroes takes a quarter of
+ * an hour.
  */
 #pragma once
 
@@ -7,7 +8,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-/* Where to read on after `at` in pieces of this size: the first piece from there that may have something in it, or the end. */
+/* Where to continue reading after `at` in pieces of this size: the first piece that may have data, or the end. */
 static inline off_t sparse_skip_hole(int fd, off_t at, off_t size, off_t piece)
 {
     off_t data = lseek(fd, at, SEEK_DATA);

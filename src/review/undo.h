@@ -1,10 +1,10 @@
 /*
- * Taking an approval back: the project gets what it had, from the copies that the record keeps (apply_txn.h).
+ * Undoes an approval: the project gets its old files back, from the copies in the record (apply_txn.h).
  *
- * That is a landing of its own, with a record of its own: killed, it is finished or taken back, and it can be undone as well. If
- * something that the approval wrote is not any more as it wrote it, nothing is taken back, and the paths are told. The diary gets the grounds
- * back that were noted before. What had left the delta does not come back into it; what the agent had made is in the record of
- * the undo.
+ * An undo is a transaction with a record of its own: after a kill it is finished or rolled back, and it can itself be undone.
+ * If a file that the approval wrote has changed since, nothing is undone, and the paths are reported. The change log gets the
+ * earlier merge bases back. What had left the delta does not come back into it; the agent's files are in the record of the
+ * undo.
  */
 #pragma once
 
@@ -13,9 +13,9 @@
 struct undo {
     char **moved; /* owned: paths that were changed since */
     size_t moved_count, moved_cap;
-    size_t done_count;    /* paths that got back what they had */
+    size_t done_count;    /* paths that were restored */
     char id[ID_TEXT_MAX]; /* of the new record */
-    uint64_t version;     /* of the codebase, which it made */
+    uint64_t version;     /* the codebase's version that it made */
 };
 
 #define UNDO_NONE ((struct undo){ .moved = NULL })
@@ -27,17 +27,17 @@ struct undo_options {
     const struct buf *follow_up; /* as there */
 };
 
-/* 0: done, or it would be. 1: the project has moved on, nothing was written. No such record, or one that was undone already:
- * ERR_NOT_FOUND, ERR_FAILED_PRECONDITION. */
+/* 0: done, or a dry run without obstacles. 1: the project has changed, nothing was written. An unknown record, or one that
+ * is already undone: ERR_NOT_FOUND, ERR_FAILED_PRECONDITION. */
 int undo_run(const char *delta_path, const char *id, const struct undo_options *options, struct undo *ret, struct err *err);
 void undo_done(struct undo *undo);
 
-/* One approval or undo of the past. */
+/* A past approval or undo. */
 struct undo_entry {
     char id[ID_TEXT_MAX];
-    char undoes[ID_TEXT_MAX]; /* the id of what it took back, or empty */
+    char undoes[ID_TEXT_MAX]; /* the id of the record it undid, or empty */
     int64_t time_ns;
-    uint64_t version; /* of the codebase, which it made; 0: none, or it is not known */
+    uint64_t version; /* the codebase's version that it made; 0: none, or unknown */
     size_t path_count;
     bool is_undone;
 };
