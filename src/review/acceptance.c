@@ -14,7 +14,7 @@ struct segment {
 };
 
 struct acceptance_glob {
-    char *text;               /* owned; as it was given */
+    char *text;               /* owned; as given */
     struct segment *segments; /* owned */
     size_t count, cap;
     bool is_bad;
@@ -27,7 +27,7 @@ const char *acceptance_status_name(enum acceptance_status status)
     return names[status];
 }
 
-/* ---- reading ---- */
+/* ---- parsing ---- */
 
 static void add_segment(struct acceptance_glob *glob, const struct path_component *c)
 {
@@ -85,7 +85,7 @@ int acceptance_add_extension(struct acceptance_criteria *criteria, const char *e
 
 /* ---- matching ---- */
 
-/* As with stars in a name: when it does not go on, the last `**` takes one segment more. No earlier one needs another try. */
+/* Like stars in a name: if the rest does not match, the last `**` takes one more segment. Earlier ones need no second try. */
 static bool glob_meets(const struct acceptance_glob *glob, const char *path)
 {
     const char *end = path + strlen(path), *at = path, *again_at = NULL;

@@ -13,7 +13,7 @@ struct known_path {
     enum acknowledge reason;
 };
 
-/* Names, wherever they are; one with a slash is a name in that directory. */
+/* File names in any directory; an entry with a slash is a name in that directory. */
 static const struct known_path names[] = {
     { ".gitmodules", ACKNOWLEDGE_GIT },
     { ".pre-commit-config.yaml", ACKNOWLEDGE_HOOK },
@@ -47,7 +47,7 @@ static const struct known_path names[] = {
     { ".gitpod.yml", ACKNOWLEDGE_EDITOR },
     { ".gitpod.dockerfile", ACKNOWLEDGE_EDITOR },
     { "conftest.py", ACKNOWLEDGE_EDITOR }, /* editors collect tests on their own */
-    /* Assistants: what they are told, and which programs they may start. */
+    /* Assistants: their instructions, and the programs that they may start. */
     { ".mcp.json", ACKNOWLEDGE_EDITOR },
     { "agents.md", ACKNOWLEDGE_EDITOR },
     { "agents.override.md", ACKNOWLEDGE_EDITOR },
@@ -105,7 +105,7 @@ static const struct known_path names[] = {
     { ".cargo/config.toml", ACKNOWLEDGE_PACKAGE },
 };
 
-/* Directories, wherever they are: all that is in them. */
+/* Directories at any place, with all their contents. */
 static const struct known_path directories[] = {
     { ".husky", ACKNOWLEDGE_HOOK },
     { ".githooks", ACKNOWLEDGE_HOOK },
@@ -157,7 +157,7 @@ static const struct known_path directories[] = {
     { ".yarn/plugins", ACKNOWLEDGE_PACKAGE },
 };
 
-/* How names begin and end, with anything between. */
+/* Prefixes and suffixes of names. */
 static const struct {
     const char *begin, *end;
     enum acknowledge reason;
@@ -169,10 +169,10 @@ static const struct {
     { ".mise.", ".toml", ACKNOWLEDGE_SHELL },
 };
 
-/* lefthook reads its settings, and those of one person beside them, in any of these spellings. */
+/* lefthook reads its settings, and each user's own beside them, in any of these formats. */
 static const char *const lefthook_endings[] = { ".yml", ".yaml", ".toml", ".json", ".jsonc" };
 
-/* What git runs, in whatever directory core.hooksPath names. */
+/* Names that git runs, in whatever directory core.hooksPath names. */
 static const char *const hooks[] = {
     "applypatch-msg",     "pre-applypatch",     "post-applypatch",   "pre-commit",
     "pre-merge-commit",   "prepare-commit-msg", "commit-msg",        "post-commit",
@@ -182,7 +182,7 @@ static const char *const hooks[] = {
     "sendemail-validate", "fsmonitor-watchman", "post-index-change",
 };
 
-/* Whether `directory` stands in the path from a component's beginning to its end, with something behind it. */
+/* Tells whether the path contains `directory` as whole components, with something after it. */
 static bool is_in(const char *path, const char *directory)
 {
     size_t len = strlen(directory);
@@ -195,7 +195,7 @@ static bool is_in(const char *path, const char *directory)
     return false;
 }
 
-/* Whether the path ends in `text`, from a component's beginning. */
+/* Tells whether the path ends in `text`, as whole components. */
 static bool is_at(const char *path, const char *text)
 {
     size_t path_len = strlen(path), len = strlen(text);
@@ -269,7 +269,7 @@ enum acknowledge acknowledge_file(const char *path)
     return is_hook(path, name) ? ACKNOWLEDGE_HOOK : ACKNOWLEDGE_NOTHING;
 }
 
-/* Whether the path ends in the first component of `text`, which has more: `.github` of `.github/workflows`. */
+/* Tells whether the path ends in the first component of `text`, which has more: `.github` of `.github/workflows`. */
 static bool is_above(const char *path, const char *text)
 {
     size_t len = strcspn(text, "/");
@@ -309,8 +309,8 @@ static size_t depth_of(const char *path)
 }
 
 /*
- * Climbing comes first and not above the root: then the link leads to where it seems to. A ".." behind a name may follow another
- * link there, to a directory higher up, and climb out from that.
+ * A target may begin with "..", but not climb above the root: then it leads to the place that it names. A ".." after a name
+ * may follow another link there to a directory higher up, and climb out from that.
  */
 enum acknowledge acknowledge_link(const char *scope_path, const char *target, size_t len)
 {

@@ -18,9 +18,9 @@
 #define WORDS_MAX 20000
 #define ATTRIBUTES_BYTES_MAX ((uint64_t) 1 << 20)
 
-/* ---- what hooks and CI files name ---- */
+/* ---- commands named in hooks and CI files ---- */
 
-/* Files, and directories with files, that name commands and scripts. */
+/* Files, and directories of files, that name commands and scripts. */
 static const struct {
     const char *path;
     bool is_dir;
@@ -47,7 +47,7 @@ static const struct {
     { "Jenkinsfile", false, ACKNOWLEDGE_CI },
 };
 
-/* What a command runs that is not named with it. */
+/* Files that a command runs without naming them. */
 static const struct {
     const char *path, *command;
 } entries[] = {
@@ -65,7 +65,7 @@ static bool is_word_char(char c)
     return isalnum((unsigned char) c) || (c && strchr("_-./+@", c));
 }
 
-/* A path that begins with "./", or with what a variable stood for, is named from the root. Comments are prose. */
+/* A path that begins with "./", or follows a variable, is taken as one from the root. Comments are skipped. */
 static void add_words(struct acknowledge_check *check, const char *text, size_t len, enum acknowledge reason)
 {
     for (size_t at = 0; at < len && check->word_count < WORDS_MAX;) {
@@ -107,7 +107,7 @@ static void read_sources_in(struct acknowledge_check *check, const char *path, e
     }
 }
 
-/* Of two that say the same, what runs on this host comes first. */
+/* Of two equal words, the one that runs on this host comes first. */
 static int by_word(const void *a, const void *b)
 {
     const struct acknowledge_check_word *x = a, *y = b;
@@ -165,7 +165,7 @@ static enum acknowledge check_named(const struct acknowledge_check *check, const
 
 /* ---- attributes ---- */
 
-/* Of those that git brings along, none runs a program. */
+/* Git's built-in filters run no program. */
 static bool is_built_in(const char *value, size_t len)
 {
     static const char *const names[] = {
@@ -181,7 +181,7 @@ static bool is_built_in(const char *value, size_t len)
     return false;
 }
 
-/* Names a driver, whose programs the configuration of whoever uses the repository has, or takes a filter away. */
+/* The word names a driver, whose programs are in the user's git configuration, or removes a filter. */
 static bool is_driver(const char *word, size_t len)
 {
     if (len == 7 && (*word == '-' || *word == '!') && strncmp(word + 1, "filter", 6) == 0)
@@ -216,7 +216,7 @@ static void add_driver_lines(const struct buf *text, struct buf *out)
     }
 }
 
-/* What cannot be read, is too large or is a link counts as changed. */
+/* A file that cannot be read, is too large or is a link counts as changed. */
 static bool read_drivers(int dirfd, const char *path, mode_t mode, struct buf *out)
 {
     autodone(blob) struct blob blob = BLOB_NONE;
@@ -251,7 +251,7 @@ static enum acknowledge check_attributes(const struct acknowledge_check *check, 
     return ACKNOWLEDGE_HOOK;
 }
 
-/* ---- a change ---- */
+/* ---- judging a change ---- */
 
 int acknowledge_check_init(struct acknowledge_check *check, const struct edit_list *edits, const char *prefix, struct err *err)
 {
@@ -278,7 +278,7 @@ void acknowledge_check_done(struct acknowledge_check *check)
     *check = (struct acknowledge_check){ 0 };
 }
 
-/* One whose target could not be read may lead anywhere. */
+/* A link whose target could not be read may lead anywhere. */
 static enum acknowledge check_link(const struct acknowledge_check *check, const struct edit *edit)
 {
     autodone(blob) struct blob blob = BLOB_NONE;

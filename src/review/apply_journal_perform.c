@@ -18,9 +18,9 @@
 #include "review/apply_txn_int.h"
 
 /*
- * How a replaced file is never lost: the new one and the old change places in one moment, and only then the old one is looked at. If
- * it is not what was checked, because its owner saved it a moment ago, they change back. A file that is deleted is moved aside
- * and looked at there. So there is no moment between a look and a rename in which an edit could slip through.
+ * A replaced file is never lost: the new file and the old one are exchanged atomically, and only then is the old one checked.
+ * If it differs from the file that was checked before, because its owner has just saved it, they are exchanged back. A deleted
+ * file is moved aside and checked there. So no edit can slip in between a check and a rename.
  */
 
 bool apply_step_file_matches(const struct apply_step_file *file, const struct stat *st)
@@ -66,7 +66,7 @@ static bool is_not_there(int r)
     return r == -ENOENT || r == -ENOTDIR || r == -ELOOP;
 }
 
-/* Not every file system knows these flags. */
+/* Not every file system supports these flags. */
 static bool lacks_flag(int error)
 {
     return error == EINVAL || error == ENOSYS || error == EOPNOTSUPP;
@@ -88,8 +88,8 @@ static int exchange_names(const struct dir_entry *a, const struct dir_entry *b)
     return renameat2(a->dirfd, a->name, b->dirfd, b->name, RENAME_EXCHANGE) < 0 ? -errno : 0;
 }
 
-/* The staged file comes into its place. Where names cannot be exchanged, the old file is gone; an undo has its copy. A directory cannot come
- * over a file that way. */
+/* Puts the staged file in its place. If names cannot be exchanged, the old file is gone; an undo has its copy. A directory
+ * cannot replace a file that way. */
 static int perform_put(int base_fd, const struct apply_step *step)
 {
     autodone(dir_entry) struct dir_entry path = DIR_ENTRY_NONE, temp = DIR_ENTRY_NONE;
@@ -97,7 +97,7 @@ static int perform_put(int base_fd, const struct apply_step *step)
 
     if (r < 0)
         return is_not_there(r) ? -ESTALE : r;
-    /* Not where it was staged: it was put in its place, whatever its owner has made of it since. */
+    /* The staged file has left `temp`: it was put in its place, whatever its owner did to it since. */
     if (!temp.st.st_mode || temp.st.st_ino != step->now.ino)
         return 0;
     r = dir_entry_open(base_fd, step->path, &path);
@@ -129,7 +129,7 @@ static int perform_remove(int base_fd, const struct apply_step *step)
     autodone(dir_entry) struct dir_entry path = DIR_ENTRY_NONE, temp = DIR_ENTRY_NONE;
     int r = dir_entry_open(base_fd, step->path, &path);
 
-    /* Gone already is as good. */
+    /* It is gone already. */
     if (is_not_there(r) || (r == 0 && !path.st.st_mode))
         return 0;
     if (r < 0)
@@ -137,12 +137,12 @@ static int perform_remove(int base_fd, const struct apply_step *step)
     r = dir_entry_open(base_fd, step->temp, &temp);
     if (r < 0)
         return r;
-    if (temp.st.st_mode) /* done, and made anew by its owner */
+    if (temp.st.st_mode) /* done, and created again by its owner */
         return 0;
     if (!apply_step_file_matches(&step->was, &path.st))
         return -ESTALE;
     r = move_name(&path, &temp);
-    if (r == -EXDEV) /* a mount point between the file and the directory that stays; an undo has the copy */
+    if (r == -EXDEV) /* a mount point lies between the file and the directory that stays; an undo has the copy */
         return unlinkat(path.dirfd, path.name, 0) < 0 ? -errno : 0;
     if (r == 0)
         r = dir_entry_stat(&temp);
@@ -152,7 +152,7 @@ static int perform_remove(int base_fd, const struct apply_step *step)
     return -ESTALE;
 }
 
-/* 1, 0, or -errno for who is short of something; what may not be looked at is none of ours. */
+/* Returns 1, 0, or -errno for a lack of resources; an inaccessible directory counts as not empty. */
 static int is_empty(int dirfd, const char *name)
 {
     int fd = path_open_beneath(dirfd, name, O_RDONLY | O_DIRECTORY, 0), r;
@@ -170,7 +170,8 @@ static int is_empty(int dirfd, const char *name)
     return entries <= 2;
 }
 
-/* Moved, not removed: a disk that is full would not let it be made again. One that somebody has put something into stays. */
+/* Moves the directory instead of removing it: on a full disk it could not be created again. One that is no longer empty
+ * stays. */
 static int perform_rmdir(int base_fd, const struct apply_step *step)
 {
     autodone(dir_entry) struct dir_entry path = DIR_ENTRY_NONE, temp = DIR_ENTRY_NONE;
@@ -187,7 +188,7 @@ static int perform_rmdir(int base_fd, const struct apply_step *step)
     if (r <= 0)
         return r;
     r = move_name(&path, &temp);
-    if (r == -EBUSY || r == -EXDEV) /* something is mounted there */
+    if (r == -EBUSY || r == -EXDEV) /* it is a mount point */
         return 0;
     if (r < 0)
         return r;
@@ -198,8 +199,8 @@ static int perform_rmdir(int base_fd, const struct apply_step *step)
     return r < 0 ? r : empty;
 }
 
-/* By the O_PATH descriptor: a file that we may not read gets its mode as well, and no link is followed. Set-group-ID of a directory is
- * the project's way of sharing; of a file it is a danger. */
+/* Uses the O_PATH descriptor: that works for files that we may not read, and follows no link. Set-group-ID of a directory
+ * is how a project shares files; on a file it is a danger. */
 static int change_mode(int base_fd, const struct apply_step *step, mode_t from, mode_t to)
 {
     autofd int fd = path_open_beneath(base_fd, step->path, O_PATH, 0);
@@ -244,9 +245,9 @@ int apply_journal_perform(int base_fd, const struct apply_journal *journal, size
     return 0;
 }
 
-/* ---- the way back ---- */
+/* ---- rolling back ---- */
 
-/* The old file is not aside (it could not be exchanged, or was beyond a mount point): its copy is put where it was. */
+/* The old file was not moved aside (it could not be exchanged, or was beyond a mount point), so its copy is put back. */
 static int put_copy(int record_fd, const struct apply_step *step, struct dir_entry *path)
 {
     autofree char *kept = xprintf("kept/%s", step->kept);
@@ -277,7 +278,7 @@ static int put_copy(int record_fd, const struct apply_step *step, struct dir_ent
     return r;
 }
 
-/* 1: somebody changed it after it was put there. */
+/* Returns 1 if somebody changed the file after it was put there. */
 static int back_put(int base_fd, int record_fd, const struct apply_step *step)
 {
     autodone(dir_entry) struct dir_entry path = DIR_ENTRY_NONE, temp = DIR_ENTRY_NONE;
@@ -350,7 +351,7 @@ int apply_journal_roll_back(int base_fd, int record_fd, const struct apply_journ
     return first;
 }
 
-/* Somebody may have stood in it, and made something: then it comes back. */
+/* A process may have had its working directory there and created something: then the directory comes back. */
 static int clean_dir(int base_fd, const struct apply_step *step)
 {
     autodone(dir_entry) struct dir_entry path = DIR_ENTRY_NONE, temp = DIR_ENTRY_NONE;
@@ -383,7 +384,7 @@ int apply_journal_clean(int base_fd, const struct apply_journal *journal)
     return first;
 }
 
-/* What only got another mode. One that we cannot open will have it from the kernel in its time. */
+/* Syncs a file of which only the mode changed. If we cannot open it, the kernel writes the mode in time. */
 static void sync_mode(int base_fd, const struct apply_step *step)
 {
     autofd int fd = path_open_beneath(base_fd, step->path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
@@ -392,7 +393,7 @@ static void sync_mode(int base_fd, const struct apply_step *step)
         fsync(fd);
 }
 
-/* A directory once for all the names in it that follow each other. */
+/* Syncs a directory once for all successive names in it. */
 int apply_journal_sync(int base_fd, const struct apply_journal *journal)
 {
     const char *last = NULL;

@@ -22,7 +22,7 @@ const struct apply_txn_ops *apply_txn_ops_of(const struct apply_journal *journal
     return *journal->codebase ? &apply_txn_in_codebase : &apply_txn_in_directory;
 }
 
-/* ---- life ---- */
+/* ---- life cycle ---- */
 
 static int make_record(struct apply_txn *txn, struct err *err)
 {
@@ -62,8 +62,8 @@ int apply_txn_new(const struct apply_txn_site *site, const char *undoes, struct 
     return 0;
 }
 
-/* Nothing has come of it. Files that were moved and moved back have another change time, so what they are is noted; a record for which
- * there is no room to do that waits for the next time. */
+/* Nothing was applied. Moving files there and back has changed their ctime, so the change log gets their new state; if
+ * there is no space for that, the record waits for the next recovery. */
 int apply_txn_remove_abandoned(const struct apply_txn_site *site, const char *id, int record_fd,
                                const struct apply_journal *journal)
 {
@@ -182,7 +182,7 @@ static int keep_link(struct apply_txn *txn, struct staged_change *w, const char 
     return symlinkat(target, txn->record_fd, to) < 0 ? -errno : 0;
 }
 
-/* Of what will be replaced or removed. */
+/* Keeps copies of all that will be replaced or removed. */
 static int keep_all(struct apply_txn *txn, struct err *err)
 {
     for (size_t i = 0; i < txn->change_count; i++) {
@@ -241,7 +241,7 @@ void apply_txn_describe_now(const struct staged_change *w, struct apply_step *st
         snprintf(step->hash + 2 * i, 3, "%02x", w->hash[i]);
 }
 
-/* ---- the moment ---- */
+/* ---- the commit ---- */
 
 static void move_text(struct buf *to, const struct buf *from)
 {
@@ -250,8 +250,9 @@ static void move_text(struct buf *to, const struct buf *from)
         buf_add(to, from->data ? from->data : "", from->len);
 }
 
-/* A journal that could not be synced may be there all the same, and must not be found: it gets the name of one that was taken back. The one
- * before it gets it otherwise, and still knows what was staged: to rename a file needs neither room nor descriptors. */
+/* A journal that could not be synced may still be on disk, and recovery must not perform it: it gets the name of a
+ * rolled-back one. The previous journal takes that name instead if there is no new one, and still lists the staged files. A
+ * rename needs neither disk space nor descriptors. */
 static void withdraw_journal(struct apply_txn *txn)
 {
     apply_journal_mark(txn->record_fd, &txn->journal, APPLY_TXN_ROLLED_BACK);
@@ -280,7 +281,8 @@ int apply_txn_commit(struct apply_txn *txn, const struct apply_txn_texts *texts,
 
 int apply_txn_finish_journal(const struct apply_txn_site *site, int record_fd, struct apply_journal *journal, struct err *err)
 {
-    /* What lies aside tells what was done: it goes when the journal says that all is. */
+    /* The files that were moved aside show which steps were done, so they are removed only after the journal is marked as
+     * done. */
     int r = journal->state == APPLY_TXN_INTENT ? apply_journal_mark(record_fd, journal, APPLY_TXN_DONE) : 0;
 
     fault("landing-done");

@@ -1,7 +1,7 @@
 /*
- * A landing in a codebase. New files are staged in <record>/tree, each by a number; then one transaction of the codebase puts them in their
- * places, which takes them out of there, and removes what goes. The version's reason ends with the id of the record: by that it is
- * known after a kill whether it was made. A version holds no modes of directories.
+ * Applies changes to a codebase. New files are staged in <record>/tree, each named by a number; then one transaction of the
+ * codebase moves them into their places and removes deleted files. The version's reason ends with the id of the record, which
+ * shows after a kill whether the version was made. A version holds no modes of directories.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -33,7 +33,7 @@ uint64_t apply_txn_version(int record_fd)
     return file_read(record_fd, VERSION_FILE, VERSION_TEXT_MAX, &text) == 0 && text.len > 0 ? strtoull(text.data, NULL, 10) : 0;
 }
 
-/* What is not known of it can be found in the codebase, for as long as the version is kept. */
+/* A failure loses nothing: the codebase can tell, for as long as it keeps the version. */
 static void note_version(int record_fd, uint64_t version)
 {
     char text[VERSION_TEXT_MAX];
@@ -45,7 +45,7 @@ static void note_version(int record_fd, uint64_t version)
 
 /* ---- staging ---- */
 
-/* To change a file's mode the codebase replaces it: what is there is the content then. */
+/* The codebase replaces a file to change its mode; the content is then the present one. */
 static int copy_base_file(const struct apply_txn *txn, const struct staged_change *w, int to)
 {
     autofd int from = path_open_beneath(txn->site.base_fd, w->change.path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
@@ -67,7 +67,7 @@ static int stage_file(struct apply_txn *txn, struct staged_change *w, int tree_f
 
     if (r == 0)
         r = apply_txn_check_hash(w, fd);
-    /* A codebase must be able to read what it holds. */
+    /* A codebase must be able to read its files. */
     if (r == 0 && fchmod(fd, (w->change.now & 0777) | 0400) < 0)
         r = -errno;
     if (r == 0 && w->change.attrs)
@@ -87,7 +87,7 @@ static int stage_link(struct staged_change *w, int tree_fd, const char *name)
         r = -errno;
     if (r == 0 && w->change.attrs)
         utimensat(tree_fd, name, (struct timespec[]){ w->attrs.st_mtim, w->attrs.st_mtim }, AT_SYMLINK_NOFOLLOW);
-    /* An undo cannot tell it by its number: the codebase makes it anew. */
+    /* An undo cannot identify the file by its inode number, because the codebase creates it anew. */
     if (r == 0)
         r = file_state_read(tree_fd, name, &state);
     w->has_hash = r == 0;
@@ -120,7 +120,7 @@ static int codebase_stage(struct apply_txn *txn, struct err *err)
     return r < 0 ? err_errno(err, r, "syncing what was staged; nothing was changed") : 0;
 }
 
-/* In the order of the wishes. A directory that becomes a file has a step of its own, as in a directory's journal. */
+/* Steps are in the order of the changes. A directory that becomes a file has its own step, as in a directory's journal. */
 static void list_steps(struct apply_txn *txn)
 {
     for (size_t i = 0; i < txn->change_count; i++) {
@@ -158,10 +158,10 @@ static char *reason_of(const struct apply_txn_site *site, const char *id)
 struct search {
     const char *id;
     int64_t since_ns;
-    uint64_t version; /* 0: there is none */
+    uint64_t version; /* 0: none */
 };
 
-/* The newest first; none that is older than the record can be its own. */
+/* The newest first; a version that is older than the record cannot be its own. */
 static int on_version(const struct codebase_version *version, void *cookie)
 {
     struct search *search = cookie;
@@ -203,8 +203,8 @@ static int add_puts(struct codebase_txn *txn, int tree_fd, const struct apply_jo
     return r;
 }
 
-/* What is new comes before what goes: of a file that was renamed there is at every moment one. What goes, goes from the deepest up, and makes
- * room for a file in the place of a directory. */
+/* New files come before deletions, so that a renamed file exists at every moment. Deletions go from the deepest up, and
+ * make room for a file in the place of a directory. */
 static int add_changes(struct codebase_txn *txn, int tree_fd, const struct apply_journal *journal, struct err *err)
 {
     int r = add_puts(txn, tree_fd, journal, false, err);
@@ -237,7 +237,7 @@ static int make_version(const struct apply_txn_site *site, const char *id, int r
     return r;
 }
 
-/* It is made, whether that can be said or not; if not, it is said later. */
+/* The version exists, even if that cannot be noted now; then it is noted later. */
 static void note_done(int record_fd, struct apply_journal *journal, uint64_t version)
 {
     fault("landing-version-made");
@@ -253,7 +253,7 @@ static int codebase_perform(const struct apply_txn_site *site, const char *id, i
     uint64_t version = 0;
     int r = make_version(site, id, record_fd, journal, &version, &why);
 
-    /* -EINPROGRESS: there is a version, which whoever comes next in the codebase finishes. */
+    /* -EINPROGRESS: the version is begun, and the next user of the codebase finishes it. */
     if (r < 0 && r != -EINPROGRESS) {
         apply_journal_mark(record_fd, journal, APPLY_TXN_ROLLED_BACK);
         if (err)

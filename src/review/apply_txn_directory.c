@@ -1,4 +1,4 @@
-/* A landing in a directory: what is staged beside its place, which steps there are, and all of them, or none. */
+/* Applies changes to a directory: stages files beside their places, lists the steps, and performs all of them or none. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -30,7 +30,7 @@ char *apply_txn_temp_beside(const char *path)
 
 /* ---- units ---- */
 
-/* How much of the path is there: the length of the shortest beginning that is no directory in the project. */
+/* Finds the shortest prefix of the path that is not a directory in the project. `ret_len` is its length. */
 static int missing_from(int base_fd, const char *path, size_t *ret_len)
 {
     for (const char *slash = path; (slash = strchr(slash, '/')); slash++) {
@@ -47,7 +47,7 @@ static int missing_from(int base_fd, const char *path, size_t *ret_len)
     return 0;
 }
 
-/* Ours, without changing it: others may make files meanwhile. */
+/* Reads our umask without changing it: other threads may create files meanwhile. */
 static mode_t read_umask(void)
 {
     autodone(buf) struct buf text = BUF_EMPTY;
@@ -58,13 +58,13 @@ static mode_t read_umask(void)
     return line ? (mode_t) strtoul(line + strlen("\nUmask:"), NULL, 8) & 0777 : 022;
 }
 
-/* As the umask, so the directory: who may not enter it is given nothing in it. */
+/* The directory limits the mode as the umask does: a user who may not enter it gets no access to files in it. */
 static mode_t mask_in(const struct apply_txn *txn, mode_t directory)
 {
     return (mode_t) (0700 | (directory & 0010 ? 0070 : 0) | (directory & 0001 ? 0007 : 0)) & ~txn->umask;
 }
 
-/* What is replaced keeps its mode, or gets the one that was shown; of what is brought back, all is known. */
+/* A replaced file keeps its mode, or gets the one that was shown; a restored file gets exactly its old one. */
 static mode_t mode_of(const struct apply_txn *txn, const struct staged_change *w)
 {
     bool is_new = !w->change.attrs && ((w->change.was.st_mode ^ w->change.now) & S_IFMT);
@@ -72,7 +72,7 @@ static mode_t mode_of(const struct apply_txn *txn, const struct staged_change *w
     return w->change.now & (is_new ? txn->units[w->unit].mask | 0700 : 0777);
 }
 
-/* A file keeps its owner; what is new belongs to whoever has the directory. */
+/* A file keeps its owner; a new one belongs to the owner of the directory. */
 static int describe_unit(struct apply_txn *txn, const struct staged_change *w, struct apply_unit *unit)
 {
     const char *name;
@@ -95,8 +95,8 @@ static int describe_unit(struct apply_txn *txn, const struct staged_change *w, s
     return 0;
 }
 
-/* The unit of the directory that has to be made for the path. It is among the last: what sorts between a directory and what is in
- * it are names that begin alike. */
+/* Finds the unit of the directory that must be created for the path. It is among the last ones: only names with the same
+ * prefix sort between a directory and its contents. */
 static size_t find_unit(const struct apply_txn *txn, const char *path, size_t len)
 {
     for (size_t k = txn->unit_count; k-- > 0;) {
@@ -145,7 +145,7 @@ static int plan_units(struct apply_txn *txn, struct err *err)
 
 /* ---- staging ---- */
 
-/* As somebody else than root the group where we may; the owner is us. */
+/* Without root, sets only the group, if we may; the owner is our user. */
 static int directory_give(int fd, const struct staged_change *w, const struct apply_unit *unit)
 {
     bool is_root = geteuid() == 0;
@@ -185,7 +185,7 @@ int apply_txn_fill(const struct apply_txn_change *change, int fd)
     return r;
 }
 
-/* Of the bytes that are there now, not of those that were read for it. */
+/* Hashes the bytes that are in the file now, not those that were read for it. */
 int apply_txn_check_hash(struct staged_change *w, int fd)
 {
     uint8_t hash[FILE_STATE_HASH_BYTES];
@@ -207,7 +207,7 @@ static int stage_file(struct apply_txn *txn, struct staged_change *w, const char
 
     if (r == 0)
         r = apply_txn_check_hash(w, fd);
-    /* The owner before the mode: chown(2) takes bits away. */
+    /* The owner comes before the mode, because chown(2) clears bits. */
     if (r == 0)
         r = directory_give(fd, w, &txn->units[w->unit]);
     if (r == 0 && fchmod(fd, mode_of(txn, w)) < 0)
@@ -264,7 +264,7 @@ static int stage_link(struct apply_txn *txn, struct staged_change *w, const char
     return fstatat(parent, name, &w->staged, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
 }
 
-/* Directories are open to us until all is in them; dress_dirs() gives them their modes. */
+/* Directories are writable for us until they are complete; dress_dirs() then sets their modes. */
 static int stage_dirs(struct apply_txn *txn, const struct apply_unit *unit, const char *path, size_t len)
 {
     autofree char *to = xprintf("%s%.*s", unit->temp, (int) (len - strlen(unit->path)), path + strlen(unit->path));
@@ -289,7 +289,7 @@ static int stage_one(struct apply_txn *txn, struct staged_change *w)
     return r;
 }
 
-/* What mkdir(2) inherited of set-group-ID stays: it is the project's way. */
+/* The set-group-ID bit that mkdir(2) inherited stays, because the project shares files that way. */
 static int dress_dir(struct apply_txn *txn, struct staged_change *w)
 {
     const struct apply_unit *unit = &txn->units[w->unit];
@@ -311,7 +311,8 @@ static int dress_dir(struct apply_txn *txn, struct staged_change *w)
     return r;
 }
 
-/* A directory on the way to a wish for which there is none: it was there when the agent worked in it, and is gone from the project. */
+/* A parent directory without a planned change of its own: it existed when the agent worked in it, and is gone from the
+ * project. */
 struct undressed {
     struct apply_txn *txn;
     const struct apply_unit *unit;
@@ -355,7 +356,7 @@ static int dress_others(struct apply_txn *txn, struct err *err)
     return 0;
 }
 
-/* From the deepest up: a directory that we could not search any more would keep us from those in it. */
+/* From the deepest up: otherwise a directory that we can no longer search would keep us from those in it. */
 static int dress_dirs(struct apply_txn *txn, struct err *err)
 {
     for (size_t i = txn->change_count; i-- > 0;) {
@@ -397,9 +398,9 @@ static int stage_all(struct apply_txn *txn, struct err *err)
     return r;
 }
 
-/* ---- all of it ---- */
+/* ---- staging everything ---- */
 
-/* Before anything is made: so that a run which is killed leaves nothing that nobody knows of. */
+/* Notes the names before any file is created, so that recovery finds the files of a killed run. */
 static int note_names(struct apply_txn *txn, struct err *err)
 {
     int r;
@@ -426,7 +427,7 @@ static int directory_stage(struct apply_txn *txn, struct err *err)
 
 /* ---- steps ---- */
 
-/* Whether a directory of the project goes, or becomes something else. */
+/* Tells whether a directory of the project is removed or becomes something else. */
 static bool is_leaving(const struct apply_txn *txn, const char *path, size_t len)
 {
     const struct staged_change *w = apply_txn_find(txn, path, len);
@@ -434,7 +435,8 @@ static bool is_leaving(const struct apply_txn *txn, const char *path, size_t len
     return w && S_ISDIR(w->change.was.st_mode) && !S_ISDIR(w->change.now);
 }
 
-/* Beside the topmost directory on its way that leaves: what is moved aside must not keep a directory from going. */
+/* Chooses a name beside the topmost parent directory that is removed: a file moved aside inside it would keep it from being
+ * removed. */
 static char *place_aside(const struct apply_txn *txn, const char *path)
 {
     size_t len = strlen(path);
@@ -455,7 +457,7 @@ static void add_put(struct apply_txn *txn, const struct apply_unit *unit)
     struct apply_step *step = apply_journal_add(&txn->journal, APPLY_STEP_PUT, unit->path, unit->temp);
     const struct staged_change *w = apply_txn_find(txn, unit->path, strlen(unit->path));
 
-    /* Where a directory is, it has gone by then. */
+    /* A directory in its place has been removed by then. */
     if (!S_ISDIR(unit->was.st_mode) && unit->was.st_mode)
         step->was = apply_step_file_of(&unit->was);
     if (w)
@@ -490,8 +492,8 @@ static void add_leaving(struct apply_txn *txn, const struct staged_change *w)
     memcpy(step->kept, w->kept, sizeof(step->kept));
 }
 
-/* What is new comes before what is deleted: of a file that was renamed there is at every moment one. A file in the place of a
- * directory has to wait for that to be emptied, from the last to the first. Modes come last, from the deepest up. */
+/* New files come before deletions, so that a renamed file exists at every moment. A file in the place of a directory waits
+ * until that is empty, from the last to the first. Modes come last, from the deepest up. */
 static void list_steps(struct apply_txn *txn)
 {
     add_puts(txn, false);
@@ -517,7 +519,7 @@ static void list_steps(struct apply_txn *txn)
     }
 }
 
-/* ---- the moment ---- */
+/* ---- the commit ---- */
 
 static int say_failed(const struct apply_journal *journal, size_t step, int r, struct err *err)
 {
@@ -528,7 +530,8 @@ static int say_failed(const struct apply_journal *journal, size_t step, int r, s
     return err_errno(err, r, "writing %s; nothing was changed", shown);
 }
 
-/* `ret_left`: the last step that is not as it was; SIZE_MAX: all are. Those of which somebody has made something else stay so. */
+/* `ret_left` is the last step that was not rolled back, because somebody else changed the file, or SIZE_MAX. Such files
+ * stay changed. */
 static int take_back_steps(const struct apply_txn_site *site, int record_fd, struct apply_journal *journal, size_t *ret_left)
 {
     int r = apply_journal_roll_back(site->base_fd, record_fd, journal, ret_left);
@@ -539,8 +542,8 @@ static int take_back_steps(const struct apply_txn_site *site, int record_fd, str
     return apply_journal_mark(record_fd, journal, APPLY_TXN_ROLLED_BACK);
 }
 
-/* All steps back. What could not be is, the next time: it will be answered that nothing was changed, so the journal says first that it is not
- * to be gone on with. */
+/* Rolls back all steps; the next recovery continues if that fails. The caller reports that nothing was changed, so the
+ * journal is first marked as one that must not be performed. */
 static int give_up(const struct apply_txn_site *site, int record_fd, struct apply_journal *journal, size_t failed, int r,
                    struct err *err)
 {
@@ -570,7 +573,7 @@ static int directory_perform(const struct apply_txn_site *site, const char *id, 
     if (r < 0)
         return give_up(site, record_fd, journal, journal->count - 1, r, err);
     fault("landing-landed");
-    /* All is written, whether that can be said or not; if not, it is said later. */
+    /* All is written, even if that cannot be noted now; then it is noted later. */
     apply_journal_mark(record_fd, journal, APPLY_TXN_DONE);
     return 0;
 }

@@ -1,4 +1,4 @@
-/* The record of a landing: its journal, and the directories in which records are. */
+/* The record of a transaction: its journal, and the directories of records. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -15,7 +15,7 @@
 
 #define SHELF "done"
 #define FORMAT "agentfense-landing-2"
-#define FORMAT_FIRST "agentfense-landing-1" /* which has no follow-up */
+#define FORMAT_FIRST "agentfense-landing-1" /* has no follow-up */
 #define LOG_MAX ((size_t) 1 << 30)
 
 static const char *const state_names[] = {
@@ -68,7 +68,8 @@ void apply_journal_done(struct apply_journal *journal)
     *journal = APPLY_JOURNAL_EMPTY;
 }
 
-/* ---- writing: strings ended by NUL, because a path may have any other byte; whatever has NULs in it by its length ---- */
+/* ---- writing: NUL-terminated strings, because a path may have any other byte; data that may contain NULs has its length
+ * in front ---- */
 
 static void record_put(struct buf *out, const char *text)
 {
@@ -124,7 +125,7 @@ int apply_journal_write(int record_fd, struct apply_journal *journal)
         record_put(&out, step->kept);
     }
     record_put(&out, "end");
-    /* What could not be read again is not begun. */
+    /* Do not begin a transaction whose journal would be too long to be read again. */
     if (journal->follow_up.len > APPLY_TXN_FOLLOW_UP_MAX || out.len > LOG_MAX)
         return -EFBIG;
     return file_replace(record_fd, APPLY_JOURNAL_NAME, out.data, out.len, 0600);
@@ -205,7 +206,7 @@ static size_t get_name(struct journal_scan *s, const char *const *names, size_t 
     return 0;
 }
 
-/* The record is ours, but what it makes us rename and remove is checked to be named as only we name. */
+/* The record is ours, but a temporary path that it makes us rename or remove must have the form of our names. */
 static bool is_temp(const struct apply_journal *journal, const char *temp)
 {
     const char *slash = strrchr(temp, '/');
@@ -255,7 +256,7 @@ static bool record_parse(struct journal_scan *s, struct apply_journal *journal)
     return !s->is_bad;
 }
 
-/* What it has come to is told by its name as well: a disk that is full lets a file be renamed, but not written anew. */
+/* The file's name holds the state as well, because on a full disk a file can be renamed, but not rewritten. */
 static const char *const names[] = {
     [APPLY_TXN_STAGING] = APPLY_JOURNAL_NAME, [APPLY_TXN_INTENT] = APPLY_JOURNAL_NAME, [APPLY_TXN_DONE] = "done",
     [APPLY_TXN_FOLLOW_UP] = "follow-up",      [APPLY_TXN_FINISHED] = "noted",          [APPLY_TXN_ROLLED_BACK] = "back",
@@ -271,7 +272,7 @@ int apply_journal_mark(int record_fd, struct apply_journal *journal, enum apply_
     return file_fsync_dir(record_fd);
 }
 
-/* The newest name first: it is the one of most records. */
+/* The newest name first, because most records have it. */
 static int read_any(int record_fd, struct buf *text, enum apply_txn_state *ret_state)
 {
     static const enum apply_txn_state order[] = { APPLY_TXN_FINISHED,  APPLY_TXN_INTENT,       APPLY_TXN_DONE,
@@ -335,13 +336,13 @@ struct found_record {
 struct record_list {
     struct found_record *items;
     size_t count, cap;
-    bool is_of_unfinished; /* the others are not even read */
-    bool shelves;          /* but put where they belong */
+    bool is_of_unfinished; /* skip the others without reading them */
+    bool shelves;          /* and archive them */
 };
 
-/* ---- where they are ---- */
+/* ---- archived records ---- */
 
-/* Cut short, or without room for it, they are where they were: the next one who has the locks tries again. */
+/* After a kill or on a full disk the record stays among the unfinished ones, and the next holder of the locks tries again. */
 void apply_txn_archive(int records_fd, const char *id)
 {
     autofree char *place = xprintf(SHELF "/%s", id);
@@ -350,7 +351,7 @@ void apply_txn_archive(int records_fd, const char *id)
         (void) !renameat(records_fd, id, records_fd, place);
 }
 
-/* Somebody may be about to put it away. */
+/* Another process may be archiving it. */
 int apply_txn_open(int records_fd, const char *id)
 {
     autofree char *place = xprintf(SHELF "/%s", id);
@@ -399,7 +400,7 @@ int apply_txn_unarchive(int records_fd, const char *id)
     return renameat(records_fd, place, records_fd, id) < 0 && errno != ENOENT ? -errno : 0;
 }
 
-/* ---- looking at them ---- */
+/* ---- listing ---- */
 
 static int on_record(const struct file_entry *entry, void *cookie)
 {
@@ -409,7 +410,7 @@ static int on_record(const struct file_entry *entry, void *cookie)
     if (!S_ISDIR(entry->st->st_mode) || !id_is_valid(APPLY_TXN_ID_PREFIX, entry->name))
         return FILE_WALK_SKIP;
     autofd int fd = path_open_beneath(entry->dirfd, entry->name, O_RDONLY | O_DIRECTORY, 0);
-    /* Put away or removed meanwhile: what was put away is come by later. */
+    /* It was archived or removed meanwhile; an archived one is listed later. */
     if (fd < 0)
         return fd == -ENOENT ? FILE_WALK_SKIP : fd;
     if (list->is_of_unfinished && apply_journal_is_finished(fd)) {
@@ -435,7 +436,7 @@ static int by_time(const void *a, const void *b)
     return x->time_ns < y->time_ns ? -1 : x->time_ns > y->time_ns ? 1 : strcmp(x->id, y->id);
 }
 
-/* Whoever was put away between two looks was seen in both places. */
+/* A record that was archived during the listing was seen in both places. */
 static void drop_duplicates(struct record_list *list)
 {
     size_t kept = 0;
@@ -496,7 +497,7 @@ static int recover_log(struct apply_txn_recovery *re, const char *id, int record
         r = ops->resume(re->site, id, record_fd, journal, re->err);
     else if (journal->state == APPLY_TXN_ROLLING_BACK)
         r = ops->take_back(re->site, record_fd, journal, re->err);
-    /* Given up for good: the project is as it was before. */
+    /* It was rolled back completely: the project is as it was before. */
     if (r < 0 && journal->state == APPLY_TXN_ROLLED_BACK)
         r = 0;
     if (r == 0 && journal->state == APPLY_TXN_DONE)
@@ -520,7 +521,7 @@ static int on_recover(const char *id, int64_t time_ns, enum apply_txn_state stat
         return 0;
     if (fd >= 0)
         r = apply_journal_read(fd, &journal);
-    if (r == -ENOENT) /* killed before the first word */
+    if (r == -ENOENT) /* killed before the first write */
         return file_remove_tree(re->site->records_fd, id);
     if (r == 0)
         r = recover_log(re, id, fd, &journal);

@@ -40,7 +40,7 @@ void approve_locks_done(struct approve_locks *locks)
 static int try_locks(const char *delta_path, const struct approve_lock_options *options, struct approve_locks *locks,
                      struct err *err)
 {
-    /* This needs the delta for itself, so it comes first. */
+    /* This needs the delta's lock, so it comes first. */
     int r = options->is_held ? 0 : change_recover(delta_path, err);
 
     if (r == 0)
@@ -54,11 +54,12 @@ static int try_locks(const char *delta_path, const struct approve_lock_options *
         if (flock(locks->delta_fd, LOCK_EX | LOCK_NB) < 0)
             return err_set(err, ERR_FAILED_PRECONDITION, -EBUSY, "delta '%s' is in use", delta_path);
     }
-    /* Were it another directory by now, or one above it a link, the changes would land elsewhere. */
+    /* If the path now leads to another directory, the changes would go to the wrong place. */
     locks->base_fd = delta_info_open_base(&locks->delta, O_RDONLY, err);
     if (locks->base_fd < 0)
         return locks->base_fd;
-    /* Two who write to one base at a time would not see each other's changes. Where directories cannot be locked, they can't. */
+    /* Two writers to one base would not see each other's changes. Some file systems cannot lock directories; there we go on
+     * without. */
     if (flock(locks->base_fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK)
         return err_set(err, ERR_FAILED_PRECONDITION, -EBUSY, "changes are being applied to '%s' by somebody else; try again",
                        locks->delta.base_path);
@@ -106,7 +107,7 @@ int approve_locks_acquire(const char *delta_path, const struct approve_lock_opti
         return r;
     }
     ret->codebase = options->codebase;
-    /* A version that a process died of is finished before anybody reads the files. */
+    /* A version that a killed process began is finished before the files are read. */
     r = options->codebase ? codebase_settle(options->codebase->codebase, err) : 0;
     if (r < 0)
         return r;
@@ -124,7 +125,7 @@ struct approval {
     struct approve_locks *locks;
 };
 
-/* As they are shown: without renames, in the set of all changes, whatever part of it is approved. */
+/* Judges the changes as they are shown: without renames, in the set of all changes, whatever part of them is approved. */
 static int check_acknowledged(struct approval *a, struct err *err)
 {
     const struct change_set_options options = { .prefix = a->decision->prefix, .without_renames = true };
@@ -150,7 +151,8 @@ static int check_acknowledged(struct approval *a, struct err *err)
     return 0;
 }
 
-/* All edits by one check before the next: who has to be told of a refusal is told of all that are refused for the same reason. 1: refused. */
+/* Makes one check for all edits before the next check, so that a refusal lists all edits that are refused for the same
+ * reason. Returns 1 for a refusal. */
 static int check_edits(struct approval *a, struct err *err)
 {
     struct approve *out = a->out;
@@ -188,7 +190,7 @@ static int check_edits(struct approval *a, struct err *err)
     return out->conflict_count + out->stale_count + out->unshown_count > 0 || out->lacks_hooks;
 }
 
-/* A directory that is there stays in the delta: nothing of it shows, and dropping it would drop what is left in it. */
+/* An existing directory stays in the delta: it is not shown as a change, and to drop it would drop the edits left in it. */
 static void list_drops(struct approve *out)
 {
     for (size_t i = out->edits.count; i-- > 0;) {
@@ -221,7 +223,7 @@ static void add_changes(struct approval *a, struct apply_txn *txn)
     }
 }
 
-/* Not synced: it counts only if it hashes to what the diary says of it. */
+/* Not synced: a copy counts only if its hash is the one in the change log. */
 static int keep_merge_bases(struct approval *a, struct err *err)
 {
     int r = 0;
@@ -243,7 +245,7 @@ static int keep_merge_bases(struct approval *a, struct err *err)
     return r < 0 ? err_errno(err, r, "keeping what the agent worked from; nothing was changed") : 0;
 }
 
-/* Directories have no pages. A link is known by the time it will have in its place. */
+/* Directories have no lines in the change log. A link is identified by the time that it will have in its place. */
 static void write_notes(struct approval *a, struct apply_txn *txn, struct buf *notes, struct buf *back)
 {
     for (size_t i = 0; i < a->out->edits.count; i++) {
@@ -292,7 +294,7 @@ static int stage_and_commit(struct approval *a, struct err *err)
         return r;
     memcpy(a->out->id, apply_txn_id(txn), sizeof(a->out->id));
     a->out->version = apply_txn_version_of(txn);
-    /* It is done. What cannot be tidied up now is when the records are opened the next time. */
+    /* It is applied. If the cleanup fails, the next user of the records repeats it. */
     apply_txn_finish(txn, &later);
     return 0;
 }
@@ -310,7 +312,8 @@ static int run_locked(struct approval *a, struct err *err)
         return r;
     list_drops(out);
     planned_digest(&out->edits, out->planned, out->digest);
-    /* Under the locks: nobody who keeps to them comes between this and the landing, which checks every file once more. */
+    /* Checked under the locks: no other holder of the locks can change anything before the transaction, which checks every
+     * file again. */
     if (a->decision->hooks == DECISION_HOOKS_TRIED && memcmp(a->decision->tried, out->digest, FILE_STATE_HASH_BYTES) != 0)
         return err_set(err, ERR_ABORTED, -ESTALE, "what would be written is not what was tried before; nothing was changed");
     if (!options->is_dry)
@@ -377,7 +380,7 @@ const struct approve_file *approve_find(const struct approve *approve, const cha
     return NULL;
 }
 
-/* Where the bytes are: in the plan, in the project if they stay, otherwise in the delta. */
+/* The bytes are in the plan, in the project if they do not change, or else in the delta. */
 int approve_foresee(const struct approve *approve, const char *path, struct contribution *ret)
 {
     const struct approve_file *file = approve_find(approve, path);

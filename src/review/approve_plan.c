@@ -1,4 +1,4 @@
-/* What is to be done for one edit of an approval. */
+/* Plans one edit of an approval. */
 #include <errno.h>
 #include <nettle/sha2.h>
 #include <stdlib.h>
@@ -48,7 +48,7 @@ static void copy_bytes(const struct buf *from, struct buf *to)
     buf_add(to, from->data ? from->data : "", from->len);
 }
 
-/* ---- grounds ---- */
+/* ---- merge bases ---- */
 
 static void describe_page(struct base_entry *entry, const struct file_state *state, mode_t mode)
 {
@@ -60,7 +60,7 @@ static void describe_page(struct base_entry *entry, const struct file_state *sta
     memcpy(entry->hash, state->hash, sizeof(entry->hash));
 }
 
-/* From now on the agent stands on this; `is_kept`: a copy is needed to merge on it. */
+/* Sets the agent's new merge base; `is_kept`: a copy is needed to merge on it. */
 static void stand_on(const struct file_state *state, mode_t mode, bool is_kept, struct planned *planned)
 {
     describe_page(&planned->merge_base, state, mode);
@@ -71,9 +71,9 @@ static void stand_on(const struct file_state *state, mode_t mode, bool is_kept, 
 }
 
 /*
- * Of a file on whose ground the project has been changed, some hunks. The new ground must be such that the agent's text, merged with
- * the new project on it, is what all hunks would have made: the old ground with the chosen hunks, and without the project's own
- * changes. That is found by merging once more, and checked, because changes that lie side by side do not merge.
+ * Some hunks of a file were chosen, and the project has changed since the merge base. The new merge base must be such that
+ * merging the agent's text with the new project on it gives the result of all hunks: it is the old one with the chosen hunks,
+ * but without the project's own changes. We get it by another merge, and check it, because adjacent changes do not merge.
  */
 static int base_on_part(const struct reconcile *re, const struct buf *text, mode_t mode, struct approve_file *file,
                         struct planned *planned, struct err *err)
@@ -133,7 +133,7 @@ static void plan_whole(const struct edit *edit, const struct approve_options *op
 
 /* ---- hunks ---- */
 
-/* The project's file with some of the hunks, in `text`, which is taken. */
+/* Plans the project's file with some of the hunks, as in `text`, whose content it takes. */
 static int plan_text(const struct edit_list *list, const struct edit *edit, const struct reconcile *re, struct buf *plan_text,
                      struct approve_file *file, struct planned *planned, struct err *err)
 {
@@ -158,8 +158,8 @@ static int plan_text(const struct edit_list *list, const struct edit *edit, cons
     return r;
 }
 
-/* The very hunks that file_diff.h shows. Only the content is in them: another mode stays an edit of its own, until the file is taken as
- * a whole. */
+/* These are exactly the hunks that file_diff.h shows. They have only the content: a changed mode remains an edit until the
+ * whole file is approved. */
 static int plan_hunks(const struct edit_list *list, const struct edit *edit, const struct approve_options *options,
                       const struct reconcile *re, const struct selection_file *wanted, struct approve_file *file,
                       struct planned *planned, struct err *err)
@@ -225,7 +225,7 @@ int planned_make(const struct edit_list *list, const struct edit *edit, const st
         file->reason = r == DECISION_NOT_SHOWN ? "was not shown" : "has changed since it was reviewed";
         return 0;
     }
-    /* The hunks that are shown of a conflict lead from another text than the project's: force takes the file, or nothing of it. */
+    /* The hunks of a conflict are shown against another text than the project's: force applies the whole file, or nothing. */
     if (re.state == RECONCILE_CONFLICT && (re.is_hard || hunks || !options->is_forced)) {
         file->outcome = APPROVE_CONFLICT;
         file->reason = re.reason;
@@ -233,7 +233,7 @@ int planned_make(const struct edit_list *list, const struct edit *edit, const st
         re.merge = THREEWAY_EMPTY;
         return 0;
     }
-    /* What an undo brings back: the page as it was, or, where there was none, the project as it is. */
+    /* The merge base that an undo restores: that of the change log, or else the project's file as it is. */
     if (entry && entry->base != BASE_ENTRY_UNKNOWN)
         ret->before = *entry;
     else

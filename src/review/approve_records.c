@@ -1,4 +1,4 @@
-/* The records of approvals and undos: what a kill cut short, and what is owed for those that are written. */
+/* The records of approvals and undos: recovery after a kill, and follow-ups that are still to be done. */
 #include <errno.h>
 #include <fcntl.h>
 
@@ -12,7 +12,7 @@ int approve_recover(const char *delta_path, bool is_held, const struct apply_txn
     return approve_locks_acquire(delta_path, &(struct approve_lock_options){ is_held, 0, codebase }, &locks, err);
 }
 
-/* -ENOENT: nothing was ever approved. */
+/* -ENOENT: there was no approval yet. */
 static int open_records_of(const char *delta_path)
 {
     autofd int fd = open(delta_path, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -21,7 +21,7 @@ static int open_records_of(const char *delta_path)
 }
 
 struct unfinished {
-    bool has_steps, has_follow_up; /* something is left to do in the project; for the caller */
+    bool has_steps, has_follow_up; /* steps in the project remain; a follow-up of the caller remains */
 };
 
 static int on_unfinished(const char *id, int64_t time_ns, enum apply_txn_state state, void *cookie)

@@ -8,7 +8,7 @@
 
 #define NAME_MOST 200
 
-/* Control characters, and the brackets and line ends by which git tells a name from an address. */
+/* Removes control characters, and the brackets and line ends by which git separates names from addresses. */
 static void add_clean(struct buf *out, const char *text, size_t len)
 {
     while (len > 0 && (*text == ' ' || *text == '\t')) {

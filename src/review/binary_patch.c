@@ -29,7 +29,7 @@ void binary_patch_oid(const void *bytes, size_t len, char out[BINARY_PATCH_OID_M
 
 /* ---- base 85 ---- */
 
-/* Five digits for four bytes, the first the highest; what is missing at the end is zero. */
+/* Five digits for four bytes, the most significant first; missing bytes at the end are zero. */
 static void encode_four(const uint8_t *bytes, size_t len, char out[5])
 {
     static const char digits[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~";
@@ -41,7 +41,7 @@ static void encode_four(const uint8_t *bytes, size_t len, char out[5])
         out[i] = digits[value % 85];
 }
 
-/* A letter says how many bytes the line holds: A to Z for 1 to 26, a to z for 27 to 52. */
+/* The line's first letter gives its number of bytes: A to Z for 1 to 26, a to z for 27 to 52. */
 static void add_line(struct buf *out, const uint8_t *bytes, size_t len)
 {
     char line[1 + LINE_BYTES / 4 * 5 + 1];

@@ -31,7 +31,7 @@ static int read_link(int dirfd, const char *path, struct blob *blob)
     return 0;
 }
 
-/* All at once, into memory of the size that is known: most files are small. */
+/* Reads the file at once, into memory of the known size: most files are small. */
 static int read_whole(int fd, size_t size, struct blob *blob)
 {
     buf_room(&blob->bytes, size);
@@ -45,11 +45,15 @@ static int read_whole(int fd, size_t size, struct blob *blob)
     return 0;
 }
 
-/* Because of holes (review/sparse.h), what goes to the hash are pieces that are not all zeroes, each with its place, and the size at the end: the same for a hole and for zeroes that
- * were written, and the same whether it was read whole or piece by piece.
+/*
+ * Because of holes (review/sparse.h), the hash covers the pieces that are not all zeroes, each with its offset, and the size
+ * at the end. It is the same for a hole and for written zeroes, and the same whether the file was read whole or piece by
+ * piece.
  *
- * What is no larger than a piece goes as it is. The first piece of anything larger always goes, so that more bytes are hashed than a piece has: a
- * small file that holds the very bytes by which a large one is hashed would otherwise be taken for it. */
+ * A file no larger than a piece is hashed as it is. The first piece of a larger file is always hashed, so that more bytes are
+ * hashed than a piece has: otherwise a small file with exactly the bytes that are hashed for a large one would have the same
+ * hash.
+ */
 static void hash_piece(struct sha256_ctx *sha, uint64_t at, const char *piece, size_t len)
 {
     if (at > 0 && piece[0] == 0 && memcmp(piece, piece + 1, len - 1) == 0)
@@ -71,7 +75,7 @@ static void hash_whole(struct sha256_ctx *sha, const struct buf *bytes)
     sha256_update(sha, sizeof(size), (const uint8_t *) &size);
 }
 
-/* Not further than the size it had when it was opened: a file that somebody appends to as fast as it is read has no end. */
+/* Reads only up to the size at opening: a file that is appended to as fast as it is read would have no end. */
 static int read_past(int fd, uint64_t size, struct sha256_ctx *sha, struct blob *blob)
 {
     const size_t most = size < PIECE ? (size_t) size : PIECE;
@@ -117,7 +121,7 @@ static int read_file(int dirfd, const char *path, uint64_t max, struct sha256_ct
         r = read_whole(fd, (size_t) st.st_size, blob);
     if (r == 0 && sha && !blob->is_too_large)
         hash_whole(sha, &blob->bytes);
-    /* Once more: who wrote to it meanwhile has left a later time. */
+    /* Stat again: a write during the reading has left a later time. */
     return r == 0 && fstat(fd, &blob->st) < 0 ? -errno : r;
 }
 

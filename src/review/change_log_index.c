@@ -17,7 +17,7 @@
 #include "fence/change_log.h"
 #include "fence/change_log_line.h"
 
-/* ---- pages ---- */
+/* ---- entries ---- */
 
 static bool parse_hash(const struct buf *text, uint8_t out[CHANGE_LOG_INDEX_HASH_BYTES])
 {
@@ -55,12 +55,12 @@ static void describe_base(struct base_entry *entry, const struct change_log_line
     entry->size_bytes = e->size_bytes;
     entry->mtime_ns = e->mtime_ns;
     entry->mode = (mode_t) e->mode & 07777;
-    /* A name in one directory, whatever the line says. */
+    /* Must be a name in one directory, whatever the line has. */
     if (e->kept.len > 0 && !strchr(e->kept.data, '/') && e->kept.data[0] != '.')
         entry->kept = xdup(e->kept.data);
 }
 
-/* What each line tells is a page of its own first; merge_same_paths() folds those of one path. */
+/* Each line first makes its own entry; merge_same_paths() joins those of one path. */
 static bool add_log_line(struct change_log_index *log_index, const struct change_log_line *e)
 {
     const char *change = e->change.data, *path = e->path.data;
@@ -92,7 +92,7 @@ static bool add_log_line(struct change_log_index *log_index, const struct change
         entry_done(entry);
         return false;
     }
-    /* Something moved there: whether it covered anything is not told. */
+    /* A file was moved there: the log does not say whether it covered anything. */
     if (strcmp(change, "renamed") == 0 && e->to.len > 0)
         add_entry(log_index, e->to.data);
     return true;
@@ -113,8 +113,8 @@ static int by_path_and_line(const void *a, const void *b)
     return r ? r : x->line < y->line ? -1 : 1;
 }
 
-/* Later than `entry`, of the same path. The first word about what the base had is the right one, because from then on the agent no
- * longer saw it; except where a copy says it exactly, which happens once, or where it was applied. */
+/* `later` is about the same path. The first statement about the base is the valid one, because afterwards the agent no
+ * longer saw the base; except if a copy states it exactly, which happens once, or if the change was applied. */
 static void merge_entries(struct base_entry *entry, struct base_entry *later)
 {
     bool is_dropped = later->is_reset && later->base == BASE_ENTRY_UNKNOWN;
@@ -232,8 +232,8 @@ void change_log_index_add_line(struct buf *out, const struct base_entry *entry)
     add_line(out, entry, 0);
 }
 
-/* Locked, and the one that has the name: a fence that writes the gist in its place (fence/change_log_compact.h) takes the same lock, and what is
- * added to the one before it would be lost. */
+/* Locks the file, and checks that it still has the name: a fence that compacts it (fence/change_log_compact.h) takes the
+ * same lock, and an addition to the old file would be lost. */
 static int open_to_append(int meta_fd, struct stat *ret)
 {
     for (;;) {
@@ -248,7 +248,7 @@ static int open_to_append(int meta_fd, struct stat *ret)
     }
 }
 
-/* The line before it may be torn, by a disk that was full: a line of its own then. */
+/* A full disk may have torn the previous line, so a newline comes first. */
 int change_log_index_append(int meta_fd, const char *lines, size_t len)
 {
     struct stat st = { 0 };

@@ -38,7 +38,7 @@ static bool is_file(mode_t mode)
     return mode && !S_ISDIR(mode);
 }
 
-/* A directory that gave way to a file is told by what was in it; the file is new. */
+/* A directory that was replaced by a file is shown by its deleted contents; the file is new. */
 static enum file_change_kind kind_of(const struct edit *edit)
 {
     bool was = edit->was.st_mode, now = edit->now;
@@ -151,7 +151,7 @@ void change_set_done(struct change_set *set)
     *set = CHANGE_SET_EMPTY;
 }
 
-/* ---- looking ---- */
+/* ---- querying ---- */
 
 static int by_path(const void *key, const void *item)
 {
@@ -234,7 +234,7 @@ int change_set_measure(struct change_set *set, const size_t *places, size_t coun
     return parallel_run(places ? count : set->count, run_measure_task, &task, err);
 }
 
-/* Edit by edit, so that it is the same whether or not a deletion and an addition are shown as one. */
+/* Hashes edit by edit, so that the result does not depend on whether a deletion and an addition are paired as a rename. */
 static void hash_edits(const struct change_set *set, struct sha256_ctx *sha)
 {
     static const char deleted[CHANGE_HASH_BYTES] = "deleted";
@@ -257,7 +257,7 @@ static void hash_edits(const struct change_set *set, struct sha256_ctx *sha)
     }
 }
 
-/* False: all of it stands where the agent found it. */
+/* Returns false if there is no drift. */
 static bool hash_drifts(const struct change_set *set, struct sha256_ctx *sha)
 {
     bool is_noted = false;

@@ -15,7 +15,7 @@
 #define COMMENTS_HEAD "agentfense comments 1"
 #define COMMENTS_BYTES_MAX ((size_t) 64 << 20)
 
-/* A record is these fields in this order, each ended by a NUL. */
+/* The fields of a record in their order, each NUL-terminated. */
 enum comment_field {
     FIELD_ID,
     FIELD_PATH,
@@ -170,7 +170,7 @@ void comment_list_remove(struct comment_list *list, struct comment *comment)
     list->count--;
 }
 
-/* "" for a change that cannot be read. */
+/* "" for an unreadable change. */
 static void comment_hash_change(const struct file_change *change, char out[CHANGE_HASH_TEXT_MAX])
 {
     out[0] = '\0';
@@ -192,7 +192,7 @@ int comment_anchor(struct comment *comment, const struct change_set *set, struct
     return r;
 }
 
-/* Those from `first` on that are about this file. With none about a hunk its text is not compared. */
+/* Judges the comments from `first` on that are about one file. Compares the text only if one is about a hunk. */
 static int comment_list_judge_file(struct comment_list *list, size_t first, const struct change_set *set,
                                    struct file_change *change, struct err *err)
 {

@@ -11,16 +11,16 @@
 #include "review/commit_int.h"
 #include "review/confine.h"
 
-/* One path, before and after. */
+/* One path, before and after the commit. */
 struct commit_item {
     char *path;                /* owned; from the work tree's root */
-    const git_index_entry *is; /* what is there now: `found`, or NULL for nothing */
-    git_index_entry found;     /* borrows the path, as all of them */
+    const git_index_entry *is; /* the file now: `found`, or NULL for none */
+    git_index_entry found;     /* borrows the path, as do all entries */
     bool had_head, had_staged, is_staged_anew;
-    git_index_entry head, staged; /* what HEAD and the project's index had */
+    git_index_entry head, staged; /* from HEAD and from the project's index */
     enum commit_status status;
     const char *reason;
-    bool is_gone; /* the commit has nothing there */
+    bool is_gone; /* the commit deletes it */
     git_index_entry entry;
 };
 
@@ -28,7 +28,7 @@ struct commit_run {
     const struct commit_request *request;
     struct worktree wt;
     bool is_dry;               /* no objects are written */
-    git_oid head, head_tree;   /* zero: none yet */
+    git_oid head, head_tree;   /* zero: no commit yet */
     git_index *index;          /* owned: ours, in memory */
     git_index *project;        /* owned: the project's */
     struct commit_item *items; /* owned */
@@ -46,7 +46,7 @@ static void commit_run_done(struct commit_run *c)
     worktree_done(&c->wt);
 }
 
-/* ---- the index of our own ---- */
+/* ---- the index of the commit ---- */
 
 static int read_head(struct commit_run *c, struct err *err)
 {
@@ -66,7 +66,7 @@ static int read_head(struct commit_run *c, struct err *err)
     return r < 0 ? libgit_failed(git, "reading the tree of HEAD", err) : 0;
 }
 
-/* A directory of a submodule is an entry of its own kind: nothing can be added below it. */
+/* A submodule is an entry of its own kind: nothing can be added below it. */
 static int check_submodules(struct commit_run *c, const char *path, struct err *err)
 {
     for (const char *slash = path; (slash = strchr(slash, '/')); slash++) {
@@ -87,7 +87,7 @@ static bool is_same_entry(const struct libgit *git, const git_index_entry *a, co
     return a->mode == b->mode && git->git_oid_cmp(&a->id, &b->id) == 0;
 }
 
-/* What git compares a file with before it reads it belongs only to an entry that has the file's content. */
+/* The stat data, by which git skips reading a file, is only valid for an entry that has the file's content. */
 static git_index_entry make_entry(const struct commit_run *c, const struct commit_item *item,
                                   const struct commit_merge_version *version)
 {
@@ -96,7 +96,7 @@ static git_index_entry make_entry(const struct commit_run *c, const struct commi
     return item->is && is_same_entry(c->wt.git, item->is, &entry) ? *item->is : entry;
 }
 
-/* One too large for us to have is in the directory, or HEAD has it. */
+/* A version that is too large for memory is in the directory, or in HEAD. */
 static int write_version(struct commit_run *c, const struct commit_item *item, const struct commit_merge_version *version,
                          struct err *err)
 {
@@ -121,7 +121,7 @@ static bool can_be_written(const struct commit_run *c, const struct commit_item 
            (item->is && git->git_oid_cmp(&item->is->id, &version->id) == 0);
 }
 
-/* HEAD's version with what was approved. */
+/* Merges what was approved into HEAD's version. */
 static int add_parts(struct commit_run *c, size_t i, struct err *err)
 {
     const git_index_entry *head = c->items[i].had_head ? &c->items[i].head : NULL;
@@ -130,7 +130,7 @@ static int add_parts(struct commit_run *c, size_t i, struct err *err)
     struct commit_item *item = &c->items[i];
     int r = 0;
 
-    /* Whoever else was at it has settled it. */
+    /* HEAD has the file's present content, so there is nothing to separate. */
     if (is_same_entry(c->wt.git, item->is, head))
         return 0;
     r = commit_merge_load(&c->wt, item->path, c->request->parts_fd, &c->request->parts[i], &merge, err);
@@ -218,7 +218,7 @@ static int open_project_index(struct commit_run *c, struct err *err)
     return r < 0 ? libgit_failed(c->wt.git, "reading the project's index", err) : 0;
 }
 
-/* What was staged keeps its place: it gets what was approved, or stays as it is. 1: it stays. */
+/* A staged version is kept: the approved changes are merged into it, or it stays as it is. Returns 1 if it stays. */
 static int stage_parts(struct commit_run *c, size_t i, bool *is_gone, git_index_entry *entry, struct err *err)
 {
     struct commit_item *item = &c->items[i];
@@ -235,7 +235,7 @@ static int stage_parts(struct commit_run *c, size_t i, bool *is_gone, git_index_
     r = commit_merge_load(&c->wt, item->path, c->request->parts_fd, &c->request->parts[i], &merge, err);
     if (r == 0)
         r = commit_merge_onto(&merge, staged, &version, &reason, err);
-    if (r == 0 && !version.mode && staged) /* somebody's staged work, and the agent removed the file */
+    if (r == 0 && !version.mode && staged) /* somebody's staged work in a file that the agent removed */
         r = 1;
     if (r != 0 || !can_be_written(c, item, &version))
         return r < 0 ? r : 1;
@@ -285,7 +285,7 @@ static int stage_items(struct commit_run *c, struct err *err)
     return r < 0 ? libgit_failed(git, "writing the project's index", err) : 0;
 }
 
-/* The branch did not move: what was staged is staged again. */
+/* The branch did not move: restores what was staged. */
 static void unstage_items(struct commit_run *c)
 {
     const struct libgit *git = c->wt.git;
@@ -333,7 +333,7 @@ static int write_commit(struct commit_run *c, const git_signature *author, const
     return r < 0 ? libgit_failed(git, "writing the commit", err) : 0;
 }
 
-/* Where the new commit goes: the branch that HEAD names, or HEAD itself. */
+/* Finds the reference to move: the branch of HEAD, or HEAD itself. */
 static int find_branch(struct commit_run *c, char *out, size_t cap, struct err *err)
 {
     const struct libgit *git = c->wt.git;
@@ -383,8 +383,8 @@ static int commit_changed(struct commit_run *c, struct commit *ret, struct err *
         r = libgit_failed(git, "naming the committer", err);
     if (r == 0)
         r = write_commit(c, author, committer, &id, err);
-    /* The index first: cut short, these paths are staged and not committed, which loses nothing. The other way round, the index would
-     * take the commit back. */
+    /* The index comes first: after a kill the paths are staged and not committed, which loses nothing. In the other order,
+     * the index would revert the commit. */
     if (r == 0)
         r = stage_items(c, err);
     if (r == 0) {
@@ -420,7 +420,7 @@ static int count_changed(const struct commit_run *c, size_t *ret, struct err *er
         "FOREIGN_CHANGES");
 }
 
-/* ---- all of it where nothing else can be reached ---- */
+/* ---- running confined ---- */
 
 struct confined_call {
     const struct commit_request *request;
@@ -479,7 +479,7 @@ static int open_confined(void *cookie, struct err *err)
     return worktree_open(call->request->project_path, call->request->roots, &wt, err);
 }
 
-/* The library is loaded first: it lies outside. */
+/* The library is loaded first, because it is outside of the roots. */
 static int run_confined(confine_fn fn, struct confined_call *call, struct err *err)
 {
     struct confine_bounds bounds = { .roots = call->request->roots,

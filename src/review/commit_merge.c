@@ -77,8 +77,8 @@ static int load_version(struct commit_merge *merge, const char *repo_path, struc
     return r < 0 ? r : worktree_put(merge->wt, &to->bytes, true, &to->id, err);
 }
 
-/* What was approved on top of an earlier approval, with nobody in between, is one change: others may have committed both, or may have
- * changed what the earlier one made. */
+/* Approvals of one file that directly follow each other are joined to one change: others may have committed both, or
+ * changed the result of the earlier one. */
 static void join_last(struct commit_merge *merge)
 {
     struct commit_merge_step *last, *new;
@@ -127,7 +127,7 @@ int commit_merge_load(const struct worktree *wt, const char *repo_path, int part
 
 static bool is_text(const struct commit_merge_version *version)
 {
-    struct file_state state = { .has_bytes = version->has_bytes, .bytes = version->bytes }; /* borrows */
+    struct file_state state = { .has_bytes = version->has_bytes, .bytes = version->bytes }; /* borrowed */
 
     return version->mode != GIT_FILEMODE_LINK && !file_state_is_binary(&state);
 }
@@ -165,7 +165,7 @@ static int merge_step(const struct commit_merge *merge, const struct commit_merg
     return worktree_put(merge->wt, &at->bytes, true, &at->id, err);
 }
 
-/* A file that the agent made or removed has nothing of others in it. */
+/* A file that the agent created or removed has no changes of others. */
 static int merge_contribution(const struct commit_merge *merge, const struct commit_merge_step *step,
                               struct commit_merge_version *at, const char **ret_reason, struct err *err)
 {
@@ -188,7 +188,7 @@ static int merge_contribution(const struct commit_merge *merge, const struct com
     return r;
 }
 
-/* Where somebody has committed some of it as it was then, the rest counts. */
+/* If somebody has committed the first of the changes, only the rest is merged. */
 static size_t find_start(const struct commit_merge *merge, const struct commit_merge_version *at)
 {
     for (size_t i = merge->count; i-- > 0;) {

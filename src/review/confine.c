@@ -13,11 +13,11 @@
 #include "base/cleanup.h"
 #include "base/root_dir.h"
 
-/* Newer than the headers of some distributions. */
+/* Missing in the headers of some distributions. */
 #define ACCESS_REFER (UINT64_C(1) << 13)
 #define ACCESS_TRUNCATE (UINT64_C(1) << 14)
 
-/* The first that lets a file be renamed from one directory to another, as git does with each object. */
+/* The first version that lets a file be renamed to another directory, as git does with each object. */
 #define ABI_MIN 2
 #define ABI_TRUNCATE 3
 
@@ -43,7 +43,7 @@ static int allow_directory(int ruleset, int dir_fd, uint64_t access)
     return syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, &rule, 0) < 0 ? -errno : 0;
 }
 
-/* Of this thread alone, and for as long as it lives. */
+/* Restricts this thread alone, for its lifetime. */
 static int restrict_thread(const struct confine_bounds *bounds)
 {
     long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
@@ -75,7 +75,7 @@ static void *run_confined_thread(void *cookie)
 {
     struct confined *c = cookie;
 
-    /* By number: the C library would change all threads. */
+    /* A raw system call: the C library's function would change all threads. */
     c->r = geteuid() == 0 && syscall(SYS_setgroups, 0, NULL) < 0 && errno != EPERM ? -errno : 0;
     if (c->r == 0)
         c->r = restrict_thread(c->bounds);

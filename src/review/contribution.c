@@ -12,7 +12,7 @@
 #include "review/file_state.h"
 
 #define FORMAT "agentfense-contribution-1"
-#define FILE_MAX ((size_t) 32 << 20) /* two files as large as images are */
+#define FILE_MAX ((size_t) 32 << 20) /* more than two files of FILE_STATE_BYTES_MAX */
 
 static void contribution_side_done(struct contribution_side *side)
 {
@@ -28,7 +28,7 @@ void contribution_done(struct contribution *c)
     *c = CONTRIBUTION_NONE;
 }
 
-/* ---- on disk: strings ended by NUL, then the bytes of both sides ---- */
+/* ---- on disk: NUL-terminated strings, then the bytes of both sides ---- */
 
 static void put_text(struct buf *out, const char *text)
 {

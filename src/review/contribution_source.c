@@ -19,7 +19,7 @@ struct contribution_source {
     struct delta_info delta;
     int base_fd, record_fd; /* owned; -1: there is no record */
     struct apply_journal journal;
-    const struct apply_step **steps; /* owned array: of files, by path */
+    const struct apply_step **steps; /* owned array: the steps for files, by path */
     size_t count;
 };
 
@@ -42,7 +42,7 @@ static int by_path(const void *a, const void *b)
     return strcmp(x->path, y->path);
 }
 
-/* A file in the place of a directory has a step for each: the directory's says nothing of files. */
+/* If a file replaces a directory each has a step; the directory's is not about a file. */
 static void sort_steps(struct contribution_source *s)
 {
     s->steps = xalloc((s->journal.count + 1) * sizeof(*s->steps));
@@ -88,7 +88,7 @@ static const struct apply_step *find_step(const struct contribution_source *s, c
     return found ? *found : NULL;
 }
 
-/* As git names it. */
+/* Computes git's object id. */
 static int name_blob(int dir_fd, const char *path, char out[CONTRIBUTION_BLOB_MAX])
 {
     autofd int fd = path_open_beneath(dir_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
@@ -119,7 +119,7 @@ static int name_blob(int dir_fd, const char *path, char out[CONTRIBUTION_BLOB_MA
     return 0;
 }
 
-/* Of `state`, which was read from there; its bytes are taken. */
+/* Fills a side from `state`, which was read from there, and takes over its bytes. */
 static int fill_side(int dir_fd, const char *path, struct file_state *state, mode_t mode, struct contribution_side *ret)
 {
     if (!S_ISREG(state->st.st_mode) && !S_ISLNK(state->st.st_mode))

@@ -109,7 +109,7 @@ int decision_has_shown(const struct decision *decision, const struct edit_list *
     r = file_diff_hash(&set, &change, err);
     if (r < 0)
         return r;
-    /* What could not be read is nobody's. */
+    /* A change that could not be read equals nothing. */
     if (!change.is_hashed)
         return DECISION_SHOWN_OTHERWISE;
     change_hash_text(change.hash, text);
@@ -118,7 +118,7 @@ int decision_has_shown(const struct decision *decision, const struct edit_list *
 
 /* ---- hooks ---- */
 
-/* Of any kind, and also if it cannot be looked at: whether it can be read is found out by whoever runs them. */
+/* A hooks file of any kind counts, and one that cannot be accessed: running the hooks will show whether it can be read. */
 int decision_lacks_hooks(const struct decision *decision, int base_fd)
 {
     autofd int fd = -1;

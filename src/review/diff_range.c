@@ -16,7 +16,7 @@ struct diff_range_search {
     int was_fd, now_fd; /* borrowed */
     struct diff_range *out;
     char *was, *now;     /* owned: pieces of both */
-    uint64_t line_start; /* of the first line that is not the same */
+    uint64_t line_start; /* of the first line that differs */
 };
 
 static int read_at(int fd, uint64_t at, char *bytes, size_t len)
@@ -40,7 +40,7 @@ static uint64_t smaller_of(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* ---- from the front ---- */
+/* ---- from the start ---- */
 
 static size_t same_from_front(const char *a, const char *b, size_t len)
 {
@@ -53,10 +53,10 @@ static size_t same_from_front(const char *a, const char *b, size_t len)
     return n;
 }
 
-/* The beginnings of the line that is being read and of those before it. */
+/* The offsets of the line being read and of the lines before it. */
 struct line_trail {
     uint64_t starts[CONTEXT + 1];
-    uint64_t count; /* of lines begun */
+    uint64_t count; /* lines begun */
 };
 
 static void track_lines(struct line_trail *trail, const char *bytes, size_t len, uint64_t at)
@@ -101,7 +101,7 @@ static size_t same_from_end(const char *a, const char *b, size_t len)
     return n;
 }
 
-/* How many bytes at the end are the same, behind the line that is not. */
+/* Counts the equal bytes at the end. */
 static int find_tail(struct diff_range_search *f, uint64_t *ret)
 {
     uint64_t most = smaller_of(f->out->was_size, f->out->now_size) - f->line_start, tail = 0;
@@ -120,7 +120,7 @@ static int find_tail(struct diff_range_search *f, uint64_t *ret)
     return 0;
 }
 
-/* The first line of the tail is perhaps half of one that is not the same; behind it come the lines that a hunk has around it. */
+/* The first line of the tail may be the second half of a line that differs; the next lines are the context of a hunk. */
 static int find_end(struct diff_range_search *f, uint64_t tail, uint64_t *ret)
 {
     unsigned lines = 0;
@@ -214,7 +214,7 @@ struct assembly {
     int was_fd;
 };
 
-/* Some of the new text: of what comes before the middle, of the middle, or of what comes behind. */
+/* Reads from the new text, which consists of the part before the range, the range, and the part after it. */
 static int read_assembled(uint64_t at, char *bytes, size_t len, void *cookie)
 {
     const struct assembly *a = cookie;

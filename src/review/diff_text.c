@@ -37,7 +37,7 @@ void diff_text_add_name(struct buf *out, const char *prefix, const char *name)
     buf_add_char(out, '"');
 }
 
-/* Runs of plain ASCII go in one piece; the backslash stands for itself here, as nobody will read the escapes back. */
+/* Runs of plain ASCII are copied at once. A backslash is not escaped, because nothing parses this text. */
 void diff_text_add_safe(struct buf *out, const char *s, size_t len)
 {
     while (len > 0) {
@@ -98,7 +98,7 @@ bool diff_text_add_modes(struct buf *out, mode_t old_mode, mode_t new_mode)
     return true;
 }
 
-/* ---- a whole change ---- */
+/* ---- formatting a change ---- */
 
 static void diff_text_add_line(struct buf *out, const char *before, const char *prefix, const char *name)
 {
@@ -133,7 +133,7 @@ static void diff_text_add_targets(struct buf *out, const struct file_change *cha
         diff_text_add_target(out, '+', change->new_target);
 }
 
-/* Without lines: because there are none, or too many. */
+/* For changes without lines: there are none, or too many. */
 static void diff_text_add_differ(struct buf *out, const struct file_change *change)
 {
     bool is_text = change->is_too_large && !change->is_binary;

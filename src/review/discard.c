@@ -15,10 +15,10 @@
 struct discard_planner {
     const char *delta_path;
     struct discard *out;
-    struct path_set dropped; /* as out's `drops` */
+    struct path_set dropped; /* the same as out's `drops` */
 };
 
-/* Itself, or something above it; not because something in it was. */
+/* The path itself or a directory above it is chosen; a chosen path in it does not count. */
 static bool is_meant(const struct discard_planner *plan, const char *path)
 {
     const struct path_set *chosen = &plan->out->edits.chosen;
@@ -27,7 +27,7 @@ static bool is_meant(const struct discard_planner *plan, const char *path)
     return chosen->count == 0 || path_set_at_or_above(chosen, absolute);
 }
 
-/* Whether the delta has something of its own under this name: a file, a directory, a marker. */
+/* Tells whether the delta has an entry of this name: a file, a directory or a whiteout. */
 static bool is_in_delta(const struct edit_list *list, const char *path)
 {
     char marker[NAME_MAX + 1];
@@ -37,12 +37,12 @@ static bool is_in_delta(const struct edit_list *list, const char *path)
     int r = path_open_parent_beneath(list->delta.data_fd, path, &parent, &name);
 
     if (r < 0)
-        return !path_is_absent(r); /* whoever drops it will say why not */
+        return !path_is_absent(r); /* the drop itself will report the error */
     whiteout_name(name, marker);
     return fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) == 0 || fstatat(parent, marker, &st, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-/* Drops take all beneath with them. */
+/* A drop includes all beneath it. */
 static bool is_covered(const struct discard_planner *plan, const char *path)
 {
     autofree char *absolute = xprintf("/%s", path);
@@ -50,7 +50,7 @@ static bool is_covered(const struct discard_planner *plan, const char *path)
     return path_set_at_or_above(&plan->dropped, absolute);
 }
 
-/* The directory of the delta that hides what the base has there, and this with it; NULL: none. */
+/* Finds the directory of the delta that hides the base's directory and so this path; NULL: none. */
 static char *find_cover(const struct edit_list *list, const char *path)
 {
     autofree char *above = xdup(path);
@@ -63,7 +63,7 @@ static char *find_cover(const struct edit_list *list, const char *path)
     return NULL;
 }
 
-/* 1, 0, or -errno. What was loaded are those that were chosen: here it is about the others. */
+/* Returns 1, 0 or -errno. Loads all edits again, because the plan only has the chosen ones. */
 static int all_is_meant(const struct discard_planner *plan, const char *dir, struct err *err)
 {
     autodone(edit_list) struct edit_list list = EDIT_LIST_EMPTY;
@@ -88,7 +88,7 @@ static void put_drop(struct discard_planner *plan, const char *path)
     path_set_insert(&plan->dropped, out->drops[out->drop_count++]);
 }
 
-/* What a directory that the agent made anew has hidden comes back with that directory: as a whole, or not at all. */
+/* Files that are hidden by a directory that the agent created anew come back only together with it. */
 static int add_cover(struct discard_planner *plan, const struct edit *edit, struct err *err)
 {
     autofree char *dir = find_cover(&plan->out->edits, edit->path), *shown = apply_txn_quote(edit->path);

@@ -6,12 +6,12 @@
 
 #include "base/clock.h"
 
-#define TICK_NS 20000000 /* two saves within it may leave the same times */
+#define TICK_NS 20000000 /* two writes within it may leave the same times */
 
-/* The project's file, as far as it is known. */
+/* What is known of the project's file. */
 struct project {
     const struct stat *st;
-    const uint8_t *hash; /* NULL: nobody has read it */
+    const uint8_t *hash; /* NULL: not read */
 };
 
 enum drift_answer { STILL, MOVED, UNREAD };
@@ -41,7 +41,7 @@ static enum drift_answer compare_content(const struct edit_list *list, const str
     return is_as_noted(entry, st) && ns_of(st->st_ctim) + TICK_NS <= list->delta.made_ns ? STILL : UNREAD;
 }
 
-/* MOVED wherever reconcile.c has another word than RECONCILE_CLEAN, and perhaps where it has not. */
+/* Returns MOVED whenever reconcile.c returns anything but RECONCILE_CLEAN, and maybe in other cases. */
 static enum drift_answer compare_with_base(const struct edit_list *list, const struct edit *edit,
                                            const struct base_entry *entry, const struct project *project)
 {
@@ -80,7 +80,7 @@ static void hash_drift(const struct base_entry *entry, const struct project *pro
     sha256_digest(&sha, FILE_STATE_HASH_BYTES, out);
 }
 
-/* Only the content of files and links is read: that something is a directory now is told by its mode. */
+/* Only files and links are read: the mode is enough to see that something is a directory now. */
 static bool needs_hash(const struct edit *edit, const struct project *project)
 {
     mode_t mode = project->st->st_mode;
@@ -88,7 +88,7 @@ static bool needs_hash(const struct edit *edit, const struct project *project)
     return !project->hash && edit->kind != CHANGE_MODE && (S_ISREG(mode) || S_ISLNK(mode));
 }
 
-/* False: the file has to be read first. */
+/* Returns false if the file must be read first. */
 static bool detect_without_reading(const struct edit_list *list, const struct edit *edit, const struct project *project,
                                    struct drift *ret)
 {

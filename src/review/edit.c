@@ -27,7 +27,7 @@ bool edit_is_git(const char *path)
     return false;
 }
 
-/* Also a directory above a chosen path, if it has to be made for it. */
+/* A new directory above a chosen path is chosen as well. */
 static bool is_chosen(struct edit_list *list, const char *path, bool is_new_dir, size_t *ret_at)
 {
     autofree char *absolute = xprintf("/%s", path);
@@ -41,7 +41,8 @@ static bool is_chosen(struct edit_list *list, const char *path, bool is_new_dir,
     return chosen;
 }
 
-/* 1, 0 for nothing, or -errno: those who review must not be told less because there was no descriptor to look with. So below. */
+/* Returns 1, 0 for none, or -errno: without a free descriptor the review must fail, and not miss changes. The same holds
+ * below. */
 static int look_at_base(const struct edit_list *list, const char *path, struct stat *ret)
 {
     autofd int fd = path_open_beneath(list->base_fd, path, O_PATH, 0);
@@ -81,7 +82,8 @@ static void add_deleted(struct edit_list *list, const char *path, const struct s
 
 /* ---- deleted directories ---- */
 
-/* Somebody saw the agent remove it; or nothing was hidden from the agent, and it was there before. */
+/* The change log has the agent's removal. Without one, nothing was hidden from the agent, and the file must have existed
+ * before. */
 static bool has_witness(const struct edit_list *list, const char *path, const struct stat *was)
 {
     const struct base_entry *entry = change_log_index_find(&list->log_index, path);
@@ -125,7 +127,7 @@ static int walk_deleted(struct edit_list *list, const char *path)
     return path_is_absent(r) ? 0 : r;
 }
 
-/* A marker of its own, as against a directory that nothing of the base shows through any more. */
+/* The path has its own whiteout, and is not just in a directory that hides all of the base. */
 static int has_marker(const struct edit_list *list, const char *path)
 {
     char marker[NAME_MAX + 1];
@@ -141,7 +143,7 @@ static int has_marker(const struct edit_list *list, const char *path)
            (fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && overlay_delta_is_whiteout(&st));
 }
 
-/* That it is deleted was approved, and what is there now came later: a driver that cannot drop its marker has it still. */
+/* The deletion was approved, and the present file was created later: a driver that cannot drop its whiteout still has it. */
 static bool is_settled(const struct edit_list *list, const char *path)
 {
     const struct base_entry *entry = list->delta.is_unwitnessed ? change_log_index_find(&list->log_index, path) : NULL;
@@ -198,7 +200,7 @@ mode_t edit_new_mode(mode_t mode)
     return S_ISREG(mode) || S_ISDIR(mode) ? (mode & S_IFMT) | (most & (mode | 0700)) : mode;
 }
 
-/* What was new when it was approved has got less than the agent gave it, and that is no move. */
+/* A new file gets fewer mode bits by an approval than the agent gave it; that does not count as a change. */
 bool edit_mode_has_moved(const struct edit *edit, mode_t merge_base, mode_t project)
 {
     mode_t landed = edit_new_mode(S_IFREG | (merge_base & 0777));
@@ -208,7 +210,7 @@ bool edit_mode_has_moved(const struct edit *edit, mode_t merge_base, mode_t proj
     return !(merge_base & 0777 & ~landed) || (project & 0777 & ~landed) || ((project ^ landed) & 0700);
 }
 
-/* Takes out what is the base's doing, not the agent's. 0 when nothing is left. */
+/* Removes the base's own changes from the edit. Returns 0 if nothing is left. */
 static int is_the_agents(const struct edit_list *list, struct edit *edit)
 {
     const struct base_entry *entry = change_log_index_find(&list->log_index, edit->path);
@@ -244,7 +246,7 @@ static int add_present_path(struct edit_list *list, const struct change *change)
         return r;
     if (r == 0)
         edit.was = (struct stat){ 0 };
-    /* A diff shows no modes of directories. */
+    /* A diff does not show modes of directories. */
     if (S_ISDIR(edit.was.st_mode) && S_ISDIR(edit.now))
         return 0;
     if ((edit.was.st_mode ^ edit.now) & S_IFMT)
@@ -318,7 +320,7 @@ static int by_path(const void *a, const void *b)
     return strcmp(((const struct edit *) a)->path, ((const struct edit *) b)->path);
 }
 
-/* A directory in which something stays, stays. */
+/* A directory stays if something in it stays. */
 static void keep_directories(struct edit_list *list)
 {
     autodone(path_set) struct path_set unseen = PATH_SET_EMPTY;
@@ -344,7 +346,7 @@ static void finish_list(struct edit_list *list, const char *const *paths)
 {
     size_t first = SIZE_MAX;
 
-    /* By bytes: the same every time, and a directory before what is in it. */
+    /* Sorted by bytes: the order is always the same, and a directory comes before its contents. */
     if (list->count > 0)
         qsort(list->items, list->count, sizeof(*list->items), by_path);
     if (list->unseen_count > 0)

@@ -8,7 +8,7 @@
 #include "base/path.h"
 #include "review/diff_range.h"
 
-/* Reasons to go on without this file. Others, such as no more descriptors, end the whole. */
+/* Errors that concern only this file. Others, such as a lack of descriptors, end the operation. */
 static bool is_its_own(int r)
 {
     return r == -ENOENT || r == -ENOTDIR || r == -ELOOP || r == -ESTALE || r == -EACCES || r == -EPERM || r == -ENXIO ||
@@ -23,8 +23,8 @@ static mode_t file_mode(mode_t mode)
 /* ---- the hash ---- */
 
 /*
- * A letter and a mode for what comes to be, before its bytes: so that a link's target is not a file's text, and a file with another
- * mode is another change. Where only the mode changes the bytes are the base's, and no part of it.
+ * A letter and the new mode come before the bytes, so that a link's target does not equal a file's text, and a file with
+ * another mode is another change. If only the mode changes, the bytes are the base's and are left out.
  */
 static void begin_hash(const struct file_change *change, struct sha256_ctx *sha)
 {
@@ -67,7 +67,7 @@ static int read_now(const struct change_set *set, struct file_change *change, ui
     return r;
 }
 
-/* The edit whose file in the project it is shown against. */
+/* The edit whose file in the project is the old side. */
 static const struct edit *old_edit(const struct file_change *change)
 {
     return change->from ? change->from : change->edit;
@@ -93,9 +93,9 @@ static int set_failure(struct file_change *change, int r, struct err *err)
     return err_errno(err, r, "reading '%s'", shown.data);
 }
 
-/* ---- standing ---- */
+/* ---- drift ---- */
 
-/* Of a rename both places count. */
+/* For a rename both paths count. */
 static void join_drifts(struct drift *drift, const struct drift *other)
 {
     struct sha256_ctx sha;
@@ -125,7 +125,7 @@ static int find_drift(const struct change_set *set, struct file_change *change, 
     return r;
 }
 
-/* ---- what an approval would make of it ---- */
+/* ---- the result of an approval ---- */
 
 static void show_bytes(struct blob *blob, const struct file_state *state)
 {
@@ -135,7 +135,7 @@ static void show_bytes(struct blob *blob, const struct file_state *state)
     blob->is_too_large = false;
 }
 
-/* The agent's bytes once more, as they were reconciled. */
+/* Hashes the agent's bytes again, as they were reconciled. */
 static void hash_again(struct file_change *change, const struct file_state *agent)
 {
     struct sha256_ctx sha;
@@ -161,7 +161,7 @@ static void show_reconciled(struct file_change *change, const struct reconcile *
         show_bytes(&diff->was, &re->project);
 }
 
-/* Read anew, all three: what was read before was only to find that the project has moved on. */
+/* Reads all three versions again: the first reading only showed that the project has changed. */
 static int show_with_project(const struct change_set *set, struct file_change *change, struct file_diff *diff, struct err *err)
 {
     autodone(reconcile) struct reconcile re = RECONCILE_EMPTY;
@@ -292,7 +292,7 @@ static int open_file(int dirfd, const char *path)
     return fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) ? -ESTALE : steal_fd(&fd);
 }
 
-/* 1: it stays too large. */
+/* Returns 1 if the file remains too large. */
 static int find_diff_range(const struct change_set *set, struct file_change *change, struct hunk_list *ret, struct err *err)
 {
     autodone(diff_range) struct diff_range range = DIFF_RANGE_NONE;

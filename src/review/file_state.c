@@ -13,7 +13,7 @@
 #include "review/change_log_index.h"
 #include "review/sparse.h"
 
-#define BINARY_LOOK 8000 /* as far as git looks for a NUL */
+#define BINARY_LOOK 8000 /* where git looks for a NUL */
 #define PIECE 65536
 
 static void hash_bytes(const void *bytes, size_t len, uint8_t out[FILE_STATE_HASH_BYTES])
@@ -25,8 +25,9 @@ static void hash_bytes(const void *bytes, size_t len, uint8_t out[FILE_STATE_HAS
     sha256_digest(&ctx, FILE_STATE_HASH_BYTES, out);
 }
 
-/* Of what is larger than anything a diary has a hash of, pieces that are not all zeroes, each with its place, and the size: the same for a hole and for zeroes
- * that were written. Not further than the size it had: a file that somebody appends to as fast as it is read has no end. */
+/* For files that are too large for a hash in the change log: hashes the pieces that are not all zeroes, each with its
+ * offset, and the size, so that a hole and written zeroes give the same. Reads only up to the known size: a file that is
+ * appended to as fast as it is read would have no end. */
 static int hash_large(int fd, off_t size, struct sha256_ctx *ctx, uint8_t *piece)
 {
     off_t at = 0;
@@ -92,14 +93,14 @@ static int read_link(int fd, struct file_state *state)
     return 0;
 }
 
-/* The descriptor is opened anew for reading; if that is another file by now, the stat is the one that belongs to the bytes. */
+/* The descriptor is opened anew for reading; if that is another file by now, the stat is of the file that is read. */
 static int read_file(int dirfd, const char *path, struct file_state *state)
 {
     autofd int fd = path_open_beneath(dirfd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
     int r;
 
     if (fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP)
-        return -ESTALE; /* it was there a moment ago */
+        return -ESTALE; /* it existed a moment ago */
     if (fd < 0)
         return fd;
     if (fstat(fd, &state->st) < 0)
@@ -124,7 +125,7 @@ int file_state_read(int dirfd, const char *path, struct file_state *ret)
     autofd int fd = path_open_beneath(dirfd, path, O_PATH, 0);
     int r = 0;
 
-    /* A link or a file where a directory on the way was: nothing can be at the path. */
+    /* A link or a file replaced a directory on the way: nothing can be at the path. */
     if (fd < 0 && fd != -ENOENT && fd != -ENOTDIR && fd != -ELOOP)
         return fd;
     if (fd >= 0 && fstat(fd, &state.st) < 0)

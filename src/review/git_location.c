@@ -29,7 +29,7 @@ void git_location_done(struct git_location *location)
     *location = GIT_LOCATION_NONE;
 }
 
-/* Opens what `to` says, seen from the directory `from`, and tells what that is called. */
+/* Opens `to`, relative to the directory `from`, and returns its path. */
 static int open_within_roots(const char *const *roots, const char *from, const char *to, int flags, char **ret_path)
 {
     autofree char *joined = *to == '/' ? xdup(to) : xprintf("%s/%s", from, to);
@@ -43,7 +43,7 @@ static int open_within_roots(const char *const *roots, const char *from, const c
     return fd < 0 ? fd : steal_fd(&fd);
 }
 
-/* The first line of a small file, after `prefix`; NULL: there is no such file. */
+/* Reads the first line of a small file, after `prefix`; NULL: there is no such file. */
 static char *read_pointer(int dir_fd, const char *name, const char *prefix)
 {
     autodone(buf) struct buf text = BUF_EMPTY;
@@ -54,7 +54,7 @@ static char *read_pointer(int dir_fd, const char *name, const char *prefix)
     return xdup(text.data + strlen(prefix));
 }
 
-/* Objects are looked for in all of these. What is not there is none of our business, if it would be allowed to be there. */
+/* Git looks for objects in all of these. A missing directory is fine if its place is within the roots. */
 static int check_objects(const char *const *roots, const char *from, const char *to, int depth)
 {
     autodone(buf) struct buf text = BUF_EMPTY;
@@ -70,7 +70,7 @@ static int check_objects(const char *const *roots, const char *from, const char 
         return info_fd == -EPERM ? info_fd : 0;
     r = file_read(fd, "info/alternates", ALTERNATES_MAX, &text);
     if (r < 0 || depth >= ALTERNATES_DEPTH)
-        return -EPERM; /* nobody knows what else it names */
+        return -EPERM; /* it may name further stores */
     for (char *line = text.data, *next; r == 0 && line && *line; line = next) {
         next = line + strcspn(line, "\n");
         next += *next ? 1 : 0;
@@ -81,7 +81,7 @@ static int check_objects(const char *const *roots, const char *from, const char 
     return r;
 }
 
-/* Links in a repository's own directory; those further down are for whoever opens them to refuse (confine.h). */
+/* Checks the links in a repository's own directory. confine.h refuses those further down when they are opened. */
 static int check_links(const char *const *roots, const char *path, int dir_fd)
 {
     autodirectory names = directory_open(dir_fd);
@@ -101,7 +101,7 @@ static int check_links(const char *const *roots, const char *path, int dir_fd)
     return 0;
 }
 
-/* Where a directory says that its repository is; NULL: it has none. */
+/* Returns the repository that a directory names; NULL: none. */
 static char *find_pointer(int dir_fd)
 {
     autofd int fd = openat(dir_fd, ".git", O_PATH | O_NOFOLLOW | O_CLOEXEC);
@@ -119,7 +119,7 @@ static char *find_pointer(int dir_fd)
     return len <= 0 || (size_t) len == sizeof(target) ? NULL : xdupn(target, (size_t) len);
 }
 
-/* 1: here it is; 0: it is not. */
+/* Returns 1 if the repository is here, otherwise 0. */
 static int find_in(const char *const *roots, int dir_fd, const char *dir, struct git_location *ret)
 {
     autofree char *pointer = find_pointer(dir_fd), *git = NULL, *to = NULL, *common = NULL;

@@ -19,7 +19,7 @@ struct hunk_maker {
     struct hunk_list list;
     struct hunk_digest *digests; /* owned; one for each hunk */
     size_t digest_cap;
-    struct sha256_ctx sha; /* of the hunk whose lines are coming */
+    struct sha256_ctx sha; /* of the hunk being read */
 };
 
 /* ---- ids ---- */
@@ -53,7 +53,7 @@ static void write_id(const struct hunk_digest *digest, size_t occurrence, char o
     out[HUNK_ID_LEN] = 0;
 }
 
-/* Sorted, so that a text made of a hundred thousand equal hunks costs no more than another. */
+/* Sorted, so that a text of a hundred thousand equal hunks is not slow. */
 static void assign_ids(struct hunk_maker *m)
 {
     size_t occurrence = 0;
@@ -77,9 +77,9 @@ static void end_hunk(struct hunk_maker *m)
     d->index = m->list.count - 1;
 }
 
-/* ---- what libgit2 tells ---- */
+/* ---- libgit2's callbacks ---- */
 
-/* Without the function's name that git puts behind it: the numbers suffice, and it is one more text of a stranger's. */
+/* Leaves out git's function name: the numbers suffice, and it is one more untrusted text. */
 static char *header_text(const struct hunk *h)
 {
     autodone(buf) struct buf out = BUF_EMPTY;
@@ -127,8 +127,8 @@ static int on_line(const git_diff_delta *delta, const git_diff_hunk *h, const gi
     if (is_change || line->origin == GIT_DIFF_LINE_CONTEXT)
         buf_add_char(&hunk->lines, line->origin);
     buf_add(&hunk->lines, line->content, line->content_len);
-    /* A last line without a newline is another line than one with it; the marker that says so begins with the newline that is
-     * not there. What comes with it tells the lines apart: no line has a newline in it. */
+    /* A last line without a newline differs from one with it; its marker begins with the missing newline. The origin
+     * separates the lines in the hash: no line contains a newline. */
     if (is_change || line->origin == GIT_DIFF_LINE_ADD_EOFNL || line->origin == GIT_DIFF_LINE_DEL_EOFNL) {
         sha256_update(&m->sha, 1, (const uint8_t *) &line->origin);
         sha256_update(&m->sha, line->content_len, (const uint8_t *) line->content);
@@ -188,7 +188,7 @@ static int compare_texts(const char *was, size_t was_len, const char *now, size_
 int hunk_list_make(const void *was, size_t was_len, const void *now, size_t now_len, struct hunk_list *ret, struct err *err)
 {
     struct hunk_maker m = { .list = HUNK_LIST_EMPTY };
-    /* libgit2 takes NULL for a file that is not there. */
+    /* libgit2 takes NULL for a missing file. */
     int r = compare_texts(was_len ? was : "", was_len, now_len ? now : "", now_len, on_hunk, on_line, &m, err);
 
     if (r == 0) {
@@ -215,15 +215,15 @@ int hunk_count_lines(const void *was, size_t was_len, const void *now, size_t no
     return 0;
 }
 
-/* ---- picking ---- */
+/* ---- applying chosen hunks ---- */
 
-/* A text that is read line by line, from the front. */
+/* Reads a text line by line. */
 struct line_reader {
     const char *at, *end;
-    size_t line; /* how many are behind it */
+    size_t line; /* lines read */
 };
 
-/* Goes on to where `line` lines are behind. NULL when there are not so many. Returns where it was. */
+/* Advances until `line` lines are read. Returns the old position, or NULL if there are fewer lines. */
 static const char *skip_to(struct line_reader *reader, size_t line)
 {
     const char *from = reader->at;
@@ -237,7 +237,7 @@ static const char *skip_to(struct line_reader *reader, size_t line)
     return reader->line == line ? from : NULL;
 }
 
-/* How many lines are before the hunk. A run of no lines is told by the line it comes after. */
+/* The number of lines before the hunk. A range without lines is given by the line before it. */
 static size_t lines_before(uint32_t start, uint32_t lines)
 {
     return lines > 0 ? (size_t) start - 1 : start;
@@ -266,9 +266,9 @@ static bool copy_hunk(struct line_reader *was, struct line_reader *now, const st
 }
 
 /*
- * Between hunks both texts have the same bytes, and a hunk's lines are taken whole from the one or the other. A last line without
- * a newline cannot come before another: it equals no line but the last of the other text, so all that differs behind it
- * or at it is in the last hunk.
+ * Between hunks both texts have the same bytes, and a hunk's lines come completely from one or the other. A last line without
+ * a newline cannot come before another line: it equals only the last line of the other text, so any difference at or after it
+ * is in the last hunk.
  */
 int hunk_list_pick(const void *was, size_t was_len, const void *now, size_t now_len, const struct hunk_list *list,
                    const bool *chosen, struct buf *ret, struct err *err)

@@ -10,13 +10,13 @@
 
 static struct {
     pthread_once_t once;
-    int r; /* how loading it went, and `err` why it failed */
+    int r; /* the result of loading; `err` has the reason of a failure */
     struct err err;
     struct libgit functions;
 } state = { .once = PTHREAD_ONCE_INIT };
 
-/* A repository's own configuration is read, because it says how its files are kept; nobody else's is. Whose it is does not matter:
- * that check is there for programs which run what a repository names, and nothing here does. */
+/* Only the repository's own configuration is read, because it defines how its files are stored. The ownership check is off:
+ * it protects programs that run commands from a repository's configuration, and we run none. */
 static void forget_other_configs(void)
 {
     static const int levels[] = { GIT_CONFIG_LEVEL_SYSTEM, GIT_CONFIG_LEVEL_GLOBAL, GIT_CONFIG_LEVEL_XDG,

@@ -23,7 +23,7 @@ static size_t count_lines(const char *text, size_t len)
     return lines;
 }
 
-/* Two lines with the same hash would make the texts seem nearer than they are, which costs time and nothing else. */
+/* A hash collision makes the texts seem more alike, which only costs time. */
 static uint64_t *hash_lines(const char *text, size_t len, size_t count)
 {
     uint64_t *hashes = xgrow(NULL, count + 1, sizeof(*hashes));
@@ -59,7 +59,7 @@ static bool is_easy(size_t a, size_t b)
            (uint64_t) a * b <= (uint64_t) LINE_DISTANCE_EASY * LINE_DISTANCE_EASY / 4;
 }
 
-/* How far one gets on each diagonal with `d` lines added and removed, for growing `d`: Myers' greedy search, given up early. */
+/* Myers' greedy search: how far each diagonal gets with `d` lines added and removed, for growing `d`; given up early. */
 static bool is_near(const struct hashed_lines *a, const struct hashed_lines *b)
 {
     autofree int64_t *furthest = xalloc((2 * LINE_DISTANCE_MOST + 3) * sizeof(*furthest));

@@ -20,18 +20,18 @@
 
 struct searched_link {
     char *path;       /* owned; from root_path */
-    bool is_followed; /* its target needs acknowledgement as a whole already */
+    bool is_followed; /* its whole target already needs acknowledgement */
 };
 
 struct link_search {
     const struct edit_list *edits;
-    int root_fd, project_fd; /* borrowed; owned, or -1 */
-    char *root_path;         /* owned; the project's root if that can be known, or the sandbox's */
-    char *prefix;            /* owned; what paths from there lack to be those of the project: "" or with a slash at its end */
+    int root_fd, project_fd;     /* borrowed; owned, or -1 */
+    char *root_path;             /* owned; the project's root if it is known, or the sandbox's */
+    char *prefix;                /* owned; the prefix that makes its paths the project's: "" or with a trailing slash */
     struct searched_link *links; /* owned */
     size_t count, cap;
     struct link_names *names; /* borrowed; sorted */
-    struct link_names found;  /* in this round, for the next one */
+    struct link_names found;  /* found in this round, used in the next */
 };
 
 static void link_search_done(struct link_search *search)
@@ -54,7 +54,7 @@ static char *lowercase_copy(const char *text)
     return copy;
 }
 
-/* ---- the links there are ---- */
+/* ---- finding links ---- */
 
 static void add_link(struct link_search *search, const char *path)
 {
@@ -93,7 +93,7 @@ static unsigned char type_of(DIR *dir, const struct dirent *entry)
     return S_ISLNK(st.st_mode) ? DT_LNK : S_ISDIR(st.st_mode) ? DT_DIR : DT_REG;
 }
 
-/* What cannot be read because there is no descriptor is an error: nobody must be asked less for that. */
+/* A directory that cannot be read for lack of a descriptor is an error, because a missed link would mean a missed question. */
 static int list_directory(struct link_search *search, struct directory_queue *queue, const char *path)
 {
     autodirectory dir = directory_take(path_open_beneath(search->root_fd, *path ? path : ".", O_RDONLY | O_DIRECTORY, 0));
@@ -131,7 +131,7 @@ static int find_links(struct link_search *search)
     return r;
 }
 
-/* ---- where they lead ---- */
+/* ---- resolving links ---- */
 
 static void add_region(struct link_search *search, const char *target, const char *name, enum acknowledge reason)
 {
@@ -141,7 +141,7 @@ static void add_region(struct link_search *search, const char *target, const cha
     found->regions[found->count++] = (struct link_region){ lowercase_copy(target), name ? lowercase_copy(name) : NULL, reason };
 }
 
-/* The target of a link, or NULL: what the changes have in its place counts, if they count at all. */
+/* Returns the target of a link, or NULL; with `is_changed` the changes take precedence over the base. */
 static char *read_link(const struct link_search *search, const char *path, bool is_changed)
 {
     char target[PATH_MAX];
@@ -156,11 +156,11 @@ static char *read_link(const struct link_search *search, const char *path, bool 
         fd = path_open_beneath(search->root_fd, path, O_PATH, 0);
     if (fd < 0)
         return NULL;
-    len = readlinkat(fd, "", target, sizeof(target)); /* of what is no link: ENOENT */
+    len = readlinkat(fd, "", target, sizeof(target)); /* ENOENT if it is not a link */
     return len <= 0 || len == sizeof(target) ? NULL : xdupn(target, (size_t) len);
 }
 
-/* Behind root_path, NULL outside of it, "" for itself. */
+/* Returns the part after root_path, NULL outside of it, "" for root_path itself. */
 static const char *inside_root(const struct link_search *search, const struct buf *at)
 {
     size_t len = strlen(search->root_path);
@@ -180,8 +180,8 @@ static void go_to_parent(struct buf *at)
 }
 
 /*
- * Follows a link component by component, as the kernel would; outside of the project, where nothing changes, by the text alone. Each link on
- * the way is noted as well: whoever changes one of them changes where the first one leads.
+ * Follows a link component by component, as the kernel would; outside of the project, where nothing changes, by the text
+ * alone. Each link on the way is noted as well, because changing one of them changes the target of the first.
  */
 static void follow_link(struct link_search *search, const char *path, bool is_changed, const char *name,
                         enum acknowledge reason)
@@ -223,14 +223,14 @@ static void follow_link(struct link_search *search, const char *path, bool is_ch
         add_region(search, inside, name, reason);
 }
 
-/* ---- what their names mean ---- */
+/* ---- judging names ---- */
 
 static int by_target(const void *a, const void *b)
 {
     const struct link_region *x = a, *y = b;
     int order = strcmp(x->target, y->target);
 
-    /* Those without a name come first. */
+    /* Regions without a name come first. */
     return order ? order : strcmp(x->name ? x->name : "", y->name ? y->name : "");
 }
 
@@ -261,7 +261,7 @@ static void take_regions(struct link_search *search)
     names->count = kept;
 }
 
-/* The first of those with this target. */
+/* Finds the first region with this target. */
 static size_t find_target(const struct link_names *names, const char *target, size_t len)
 {
     size_t low = 0, high = names->count;
@@ -313,7 +313,7 @@ static enum acknowledge check_path(const struct link_names *names, const char *e
     return reason;
 }
 
-/* A link whose name means something for some of what is in it has only its last component looked at (acknowledge.h). */
+/* If a link's name matters only for some files beneath, only its last component is checked (acknowledge.h). */
 static bool follow_named(struct link_search *search, struct searched_link *link, bool is_first)
 {
     autofree char *path = xprintf("%s%s", search->prefix, link->path);
@@ -335,7 +335,7 @@ static bool follow_named(struct link_search *search, struct searched_link *link,
     return true;
 }
 
-/* Again and again, because a link may lead to where others are, which get names of their own by that. */
+/* Repeats until nothing is new, because a link may lead to other links, which thereby get new names. */
 static void follow_all(struct link_search *search)
 {
     bool has_more = true;
@@ -350,7 +350,7 @@ static void follow_all(struct link_search *search)
     }
 }
 
-/* The project's root is known by the sandbox's, if that ends in the prefix. */
+/* The project's root is derived from the sandbox's, if that ends in the prefix. */
 static int open_root(struct link_search *search, const char *prefix)
 {
     const char *base = search->edits->delta.base_path;

@@ -11,7 +11,7 @@ struct parallel_pool {
     size_t count;
     parallel_fn fn;
     void *cookie;
-    atomic_int failed; /* whose failure it was is decided under the lock */
+    atomic_int failed; /* the lock decides whose failure is returned */
     pthread_mutex_t lock;
     int result;      /* guarded by the lock */
     struct err *err; /* guarded by the lock */

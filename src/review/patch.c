@@ -15,14 +15,14 @@
 #include "review/file_diff.h"
 #include "review/parallel.h"
 
-/* Changes whose texts are in memory at once, by their number and by the bytes of their files. */
+/* Limits for the changes whose texts are in memory at once: their number, and the bytes of their files. */
 #define WINDOW 128
 #define WINDOW_BYTES ((uint64_t) 16 << 20)
 #define PIECE ((size_t) 256 << 10)
 
 #define NO_OID "0000000000000000000000000000000000000000"
 
-/* Where the text of one change goes: to memory, or, if it is large, past that to whoever reads the patch. */
+/* Where the text of one change goes: to memory, or, if it is large, directly to the patch's receiver. */
 struct piece {
     struct buf text;
     bool is_large;
@@ -31,7 +31,7 @@ struct piece {
 struct patch_writer {
     struct change_set *set;
     const size_t *places; /* borrowed; NULL: all */
-    size_t first;         /* of the window */
+    size_t first;         /* the start of the window */
     struct piece pieces[WINDOW];
     patch_fn fn;
     patch_end_fn end;
@@ -69,7 +69,7 @@ static void add_head(struct buf *out, const struct file_change *change, mode_t o
     }
 }
 
-/* A tab behind a name with a space in it: other programs than git take the rest of the line for a time otherwise. */
+/* A tab follows a name with a space: programs other than git would take the rest of the line for a timestamp. */
 static void add_side_name(struct buf *out, const char *sign, const char *prefix, const char *name, mode_t mode)
 {
     buf_add_str(out, sign);
@@ -85,7 +85,7 @@ static void add_index(struct buf *out, const char *old_oid, const char *new_oid)
     buf_addf(out, "index %s..%s\nGIT binary patch\n", old_oid, new_oid);
 }
 
-/* ---- what is in memory ---- */
+/* ---- changes in memory ---- */
 
 static int add_binary(struct buf *out, const struct blob *was, const struct blob *now, struct err *err)
 {
@@ -130,7 +130,7 @@ static int add_change(struct buf *out, const struct file_change *change, const s
     add_head(out, change, was->mode, now->mode);
     if (was->mode && now->mode && blob_equals(was, now))
         return 0;
-    /* Of an empty file git wants to know nothing but its mode. */
+    /* For an empty file git expects only its mode. */
     if (was->bytes.len == 0 && now->bytes.len == 0)
         return 0;
     if ((S_ISREG(was->mode) && blob_is_binary(was)) || (S_ISREG(now->mode) && blob_is_binary(now)))
@@ -156,8 +156,8 @@ static int report_stale(const struct file_change *change, int r, struct err *err
     return err_set(err, ERR_ABORTED, -ESTALE, "'%s' changed while it was read: %s", shown.data, strerror(-r));
 }
 
-/* An approval refuses a conflict, and so shall git: a text that leads from what the project has not does not apply, and for anything
- * else the id of what is replaced is nobody's. */
+/* An approval refuses a conflict, and so must `git apply`: a text whose old side is not the project's does not apply, and
+ * otherwise the object id of the old side is an invalid one. */
 static int add_conflict(struct buf *out, const struct file_change *change, const struct file_diff *diff, struct err *err)
 {
     const struct blob *was = &diff->was, *now = &diff->now;
@@ -172,7 +172,7 @@ static int add_conflict(struct buf *out, const struct file_change *change, const
     return binary_patch_add(out, NULL, 0, now->bytes.data, now->bytes.len, err);
 }
 
-/* A file that became a link is one file deleted and another added, as git has it. */
+/* Like git, shows a file that became a link as one deleted and one added file. */
 static int make_piece(struct change_set *set, struct file_change *change, struct piece *piece, struct err *err)
 {
     autodone(file_diff) struct file_diff diff = FILE_DIFF_NONE;
@@ -197,7 +197,7 @@ static int make_piece(struct change_set *set, struct file_change *change, struct
     return r == 0 ? add_change(&piece->text, change, &nothing, &diff.now, NULL, err) : r;
 }
 
-/* ---- what is too large ---- */
+/* ---- large files ---- */
 
 static int flush_text(struct patch_writer *w, struct buf *text)
 {
@@ -212,7 +212,8 @@ struct patch_source {
     uint64_t size_bytes;
 };
 
-/* Git's id of the file; with a stream, its bytes go there as well. -ESTALE when there are less than when it was opened. */
+/* Computes git's id of the file, and passes its bytes to the stream, if there is one. -ESTALE if it has shrunk since it was
+ * opened. */
 static int hash_and_encode(struct patch_writer *w, const struct patch_source *source, struct binary_patch_stream *stream,
                            char oid[BINARY_PATCH_OID_MAX])
 {
@@ -243,7 +244,8 @@ static int hash_and_encode(struct patch_writer *w, const struct patch_source *so
     return r;
 }
 
-/* Twice read: git wants the id before the bytes. Another id the second time means that somebody wrote to it in between. */
+/* Reads the file twice, because git wants the id before the bytes. A different id the second time means that it was written
+ * to. */
 static int write_direction(struct patch_writer *w, const struct patch_source *source, const char *expected, struct buf *text)
 {
     struct binary_patch_stream stream;
@@ -275,7 +277,7 @@ static int open_source(int dirfd, const char *path, mode_t mode, struct patch_so
     return 0;
 }
 
-/* Of a conflict the id of what it replaces is nobody's, so that git refuses it as an approval would be refused. */
+/* The old object id of a conflict is an invalid one, so that git refuses the patch as an approval would. */
 static int write_large_part(struct patch_writer *w, const struct file_change *change, mode_t old_mode, mode_t new_mode,
                             const struct patch_source *was, const struct patch_source *now)
 {
@@ -298,7 +300,7 @@ static int write_large_part(struct patch_writer *w, const struct file_change *ch
     return r == 0 ? flush_text(w, &text) : r;
 }
 
-/* The one that is a link, of a large file that became one or was one. */
+/* Writes the link's part, if a large file became a link or was one. */
 static int write_link_part(struct patch_writer *w, const struct file_change *change, mode_t old_mode, mode_t new_mode,
                            struct err *err)
 {
@@ -341,7 +343,7 @@ static int write_large(struct patch_writer *w, const struct file_change *change,
     return r == -ESTALE || r == -ENOENT || r == -ELOOP || r == -ENOTDIR || r == -EXDEV ? report_stale(change, r, err) : r;
 }
 
-/* ---- all of it ---- */
+/* ---- the whole patch ---- */
 
 static int on_piece(size_t i, void *cookie, struct err *err)
 {

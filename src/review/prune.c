@@ -21,7 +21,7 @@ struct pruning {
     const struct prune_options *options;
     struct prune *out;
     int meta_fd, records_fd;           /* borrowed */
-    struct change_log_index mentioned; /* entries whose copies are needed; not sorted, and more than one of a path */
+    struct change_log_index mentioned; /* entries whose copies are needed; unsorted, maybe several of a path */
     char **names;                      /* owned array, borrowed names: those copies, sorted */
     size_t count;
 };
@@ -54,7 +54,7 @@ static int forget_record(struct pruning *p, const char *id, int record_fd)
     return r < 0 ? r : file_remove_tree(p->records_fd, id);
 }
 
-/* What an undo of it would write down again. */
+/* Entries that an undo would write back to the change log. */
 static void note_undo_lines(struct pruning *p, const struct buf *lines)
 {
     for (size_t at = 0; at < lines->len;) {
@@ -82,7 +82,7 @@ static int on_record(const char *id, int64_t time_ns, enum apply_txn_state state
         note_undo_lines(p, &journal.back);
     }
     apply_journal_done(&journal);
-    /* Half forgotten: after a power cut it may be where others are of which nothing is left to do. */
+    /* A deletion was interrupted: after a power cut the record may be in the archive again. */
     if (r == -ENOENT && !p->options->is_dry)
         r = apply_txn_unarchive(p->records_fd, id) < 0 ? r : file_remove_tree(p->records_fd, id);
     return r == -ENOENT ? 0 : r;
@@ -133,7 +133,7 @@ static int prune_copies(struct pruning *p, struct err *err)
     return r == -ENOENT ? 0 : r;
 }
 
-/* ---- all of it ---- */
+/* ---- the whole run ---- */
 
 int prune_run(const char *delta_path, const struct prune_options *options, struct prune *ret, struct err *err)
 {
@@ -164,7 +164,7 @@ static int check_record_age(const struct file_entry *entry, void *cookie)
 {
     struct record_age_check *check = cookie;
 
-    /* Where those are of which nothing is left to do. */
+    /* The archive of finished records. */
     if (S_ISDIR(entry->st->st_mode) && !id_is_valid(APPLY_TXN_ID_PREFIX, entry->name))
         return FILE_WALK_ON;
     check->has_work = changed_ns(entry->st) < check->before_ns;

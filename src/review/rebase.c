@@ -35,9 +35,9 @@ const char *rebase_outcome_name(enum rebase_outcome outcome)
     return names[outcome];
 }
 
-/* ---- what becomes of an edit ---- */
+/* ---- the result for an edit ---- */
 
-/* A mode that the agent left alone is none of its edits on the new ground either. */
+/* A mode that the agent did not change must not become an edit on the new merge base. */
 static mode_t merge_base_mode(const struct rebase *rb, const struct edit *edit, const struct reconcile *re)
 {
     const struct base_entry *entry = change_log_index_find(&rb->edits.log_index, edit->path);
@@ -46,7 +46,7 @@ static mode_t merge_base_mode(const struct rebase *rb, const struct edit *edit, 
     return (is_left ? entry->mode : re->project.st.st_mode) & 0777;
 }
 
-/* The project as it was reconciled, with a copy to merge on later. */
+/* Notes the project's reconciled version, with a copy for later merges. */
 static int note_merge_base(struct rebase *rb, const struct edit *edit, const struct reconcile *re, struct err *err)
 {
     const struct file_state *project = &re->project;

@@ -36,7 +36,7 @@ static void set_conflict(struct reconcile *re, const char *reason)
     re->reason = reason;
 }
 
-/* ---- the ground ---- */
+/* ---- the merge base ---- */
 
 static bool is_merge_base(const struct reconcile *re, const struct base_entry *entry)
 {
@@ -48,7 +48,7 @@ static bool is_merge_base(const struct reconcile *re, const struct base_entry *e
            memcmp(entry->hash, re->project.hash, sizeof(entry->hash)) == 0;
 }
 
-/* The copy that was kept, if it is whole: it was not synced when it was made. */
+/* Uses the kept copy if it is complete: it was not synced when it was made. */
 static void find_kept(const struct edit_list *list, const struct base_entry *entry, struct reconcile *re)
 {
     autofree char *path = entry->kept ? xprintf("pre/%s", entry->kept) : NULL;
@@ -96,13 +96,13 @@ static bool is_text(const struct file_state *state)
     return S_ISREG(state->st.st_mode) && !file_state_is_binary(state);
 }
 
-/* libgit2 would take minutes, and cannot be stopped. */
+/* libgit2 would take minutes, and cannot be interrupted. */
 static bool is_far(const struct file_state *merge_base, const struct file_state *other)
 {
     return !line_distance_is_small(merge_base->bytes.data, merge_base->bytes.len, other->bytes.data, other->bytes.len);
 }
 
-/* The project has something else than the ground. */
+/* The project differs from the merge base. */
 static int merge_moved(const struct edit *edit, struct reconcile *re, enum threeway_favor favor, struct err *err)
 {
     if (!edit->now) {
@@ -126,8 +126,8 @@ static int merge_moved(const struct edit *edit, struct reconcile *re, enum three
     return merge_text(re, favor, err);
 }
 
-/* Where the diary does not say what the base had (a file that the agent deleted, or renamed another over, in a base that is not
- * watched), its change time tells: that cannot be set back, as a modification time can. */
+/* The change log does not say what the base had (a file that the agent deleted, or replaced by a rename, in an unwatched
+ * base). Its change time decides then: it cannot be set back, as a modification time can. */
 static void reconcile_by_time(const struct edit_list *list, const struct base_entry *entry, struct reconcile *re)
 {
     int64_t since_ns = entry && entry->since_ns > list->delta.made_ns ? entry->since_ns : list->delta.made_ns;
@@ -152,7 +152,7 @@ static int reconcile_present(const struct edit_list *list, const struct edit *ed
     return 0;
 }
 
-/* A file cannot take the place of a directory in which something stays. */
+/* A file cannot replace a directory in which something stays. */
 static bool must_stay_directory(const struct edit_list *list, const struct edit *edit)
 {
     size_t len = strlen(edit->path);
@@ -180,13 +180,13 @@ static int reconcile_edit(const struct edit_list *list, const struct edit *edit,
             set_conflict(re, "was deleted in the project meanwhile");
         return 0;
     }
-    /* Directories are told by what is in them. */
+    /* Directories are compared by their contents. */
     if (S_ISDIR(re->project.st.st_mode))
         return 0;
     return reconcile_present(list, edit, entry, favor, re, err);
 }
 
-/* ---- the three ---- */
+/* ---- the three versions ---- */
 
 static int read_one(int dirfd, const char *path, struct file_state *state, struct err *err)
 {
@@ -206,7 +206,7 @@ static int read_sides(const struct edit_list *list, const struct edit *edit, str
         r = read_one(list->delta.data_fd, edit->path, &re->agent, err);
     if (r < 0)
         return r;
-    /* Between the walk and now. */
+    /* It changed after the walk. */
     if (((re->project.st.st_mode ^ edit->was.st_mode) & S_IFMT) || ((re->agent.st.st_mode ^ edit->now) & S_IFMT)) {
         autofree char *shown = apply_txn_quote(edit->path);
         return err_set(err, ERR_ABORTED, -ESTALE, "%s is being changed; try again", shown);
@@ -214,7 +214,7 @@ static int read_sides(const struct edit_list *list, const struct edit *edit, str
     return 0;
 }
 
-/* What lands if nothing is in the way. The mode as the edit tells it: that of the project, if the agent did not change it. */
+/* The result if there is no conflict. The mode is the edit's: the project's, unless the agent changed it. */
 static void set_result(const struct edit *edit, struct reconcile *re)
 {
     copy_file_state(edit->kind == CHANGE_MODE ? &re->project : &re->agent, &re->result);

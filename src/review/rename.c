@@ -8,7 +8,7 @@
 #include "base/path.h"
 #include "review/blob.h"
 
-#define CHUNK 64 /* a line is cut into pieces of so many bytes, so that one without newlines has some too */
+#define CHUNK 64 /* longer lines are cut into chunks of this size, so that a text without newlines has several */
 
 struct chunk {
     uint32_t hash;
@@ -29,7 +29,7 @@ struct candidate {
 struct candidates {
     struct candidate *items; /* owned */
     size_t count, cap;
-    int dirfd; /* borrowed: where their files are */
+    int dirfd; /* borrowed: the tree with their files */
 };
 
 struct rename_search {
@@ -79,7 +79,7 @@ static void hash_candidate(struct rename_search *s, const struct candidates *lis
     c->is_hashed = true;
 }
 
-/* Only of sizes that are on both sides. */
+/* Hashes only files whose size occurs on both sides. */
 static void hash_all(struct rename_search *s)
 {
     size_t i = 0, k = 0;
@@ -119,7 +119,7 @@ static int by_hash_and_name(const void *a, const void *b)
     return order != 0 ? order : strcmp(x->path, y->path);
 }
 
-/* Both are sorted, so what is equal is met side by side. */
+/* Both sides are sorted, so equal files are found side by side. */
 static void match_equal(struct rename_search *s, int (*compare)(const struct candidate *x, const struct candidate *y))
 {
     size_t i = 0, k = 0;
@@ -155,7 +155,7 @@ static int by_chunk(const void *a, const void *b)
 
 static size_t cut_chunk(const char *at, size_t len, struct chunk *ret)
 {
-    uint32_t hash = 2166136261u; /* FNV-1a: nobody gains by a collision but a rename shown where there is none */
+    uint32_t hash = 2166136261u; /* FNV-1a: a collision only makes a rename appear where there is none */
     size_t n = 0;
 
     while (n < len && n < CHUNK) {

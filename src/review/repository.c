@@ -13,7 +13,7 @@
 
 enum { PART_HEAD = 1, PART_OBJECTS = 2, PART_REFS = 4, PART_COMMONDIR = 8, PART_CONFIG = 16 };
 
-/* `is_file`: git can make nothing of a directory of this name. */
+/* `is_file`: git does not accept a directory of this name. */
 static const struct {
     const char *name;
     unsigned part;
@@ -44,7 +44,7 @@ static char *lower_directory(const char *path, size_t len)
     return directory;
 }
 
-/* ---- what the changes make ---- */
+/* ---- paths in the changes ---- */
 
 static void note_parts(struct repository_parts *parts, const struct edit *edit)
 {
@@ -98,7 +98,7 @@ void repository_parts_done(struct repository_parts *parts)
     *parts = (struct repository_parts){ .base_fd = -1 };
 }
 
-/* ---- a path ---- */
+/* ---- judging a path ---- */
 
 static bool is_in_base(int base_fd, const char *directory, const char *name, bool is_file)
 {
@@ -107,7 +107,7 @@ static bool is_in_base(int base_fd, const char *directory, const char *name, boo
     struct stat st;
 
     if (fd < 0)
-        return !path_is_absent(fd); /* nobody knows: rather asked once too often */
+        return !path_is_absent(fd); /* unknown: better ask once too often */
     return !is_file || (fstat(fd, &st) == 0 && !S_ISDIR(st.st_mode));
 }
 

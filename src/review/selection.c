@@ -20,7 +20,7 @@ const struct selection_file *selection_hunks_of(const struct selection *selectio
     return file && is_about_hunks(file) ? file : NULL;
 }
 
-/* Hunks of a path, and beside them the path or something above it as a whole, cannot both be meant. */
+/* A path cannot be chosen by hunks and also as a whole, or by a directory above it. */
 static int check_entries(const struct selection *selection, const struct edit_list *list, struct err *err)
 {
     autodone(buf) struct buf path = BUF_EMPTY;
@@ -40,7 +40,7 @@ static int check_entries(const struct selection *selection, const struct edit_li
     return 0;
 }
 
-/* Hunks are parts of a file that is one before and after, or is not there at all on one side. */
+/* Hunks need a file before and after, or a file on one side and nothing on the other. */
 static int check_hunks(const struct selection *selection, const struct edit_list *list, struct err *err)
 {
     autofree bool *has_hunks = xalloc(selection->file_count + 1);

@@ -18,11 +18,11 @@
 
 struct staged_tree {
     int base_fd;          /* borrowed: the project */
-    int from_fd;          /* borrowed: what the agent made */
+    int from_fd;          /* borrowed: the agent's files */
     int data_fd, work_fd; /* owned: of the new delta */
 };
 
-/* The directories and the format, by a fence: it knows how. */
+/* A fence creates the directories and the format, because it knows them. */
 static int make_delta(const char *delta_path, const char *base_path, int base_fd, struct err *err)
 {
     autoptr(ruleset) rules = NULL;
@@ -38,7 +38,7 @@ static int make_delta(const char *delta_path, const char *base_path, int base_fd
     return r < 0 ? r : fence_new(&config, &fence, err);
 }
 
-/* A directory that the project has shows with the mode that it has there; one of ours, with nothing of the project's in it. */
+/* A directory that exists in the project shows with its mode there; a new one hides the project's contents. */
 static int open_directory(const struct staged_tree *re, const char *path, mode_t mode)
 {
     struct stat st = { 0 };
@@ -52,7 +52,7 @@ static int open_directory(const struct staged_tree *re, const char *path, mode_t
         return -errno;
     if (base < 0)
         r = whiteout_make_opaque(made);
-    /* Whoever lays out the rest must get in. */
+    /* We must be able to add the contents. */
     if (r == 0 && fchmod(made, (mode ? mode & 0777 : st.st_mode & 0777) | 0700) < 0)
         r = -errno;
     return r;
@@ -128,7 +128,7 @@ static int add_one(const struct staged_tree *re, const char *path, const struct 
     return S_ISLNK(planned->now) ? add_link(re, path, planned) : add_file(re, path, planned);
 }
 
-/* ---- what goes ---- */
+/* ---- deletions ---- */
 
 static int put_marker(const struct staged_tree *re, const char *path)
 {
@@ -145,7 +145,7 @@ static int put_marker(const struct staged_tree *re, const char *path)
     return dir < 0 ? dir : whiteout_create_by(re->work_fd, "rehearsal", dir, name);
 }
 
-/* Whether all that the project has in a directory is marked as deleted: 1, 0 or -errno. */
+/* Tells whether all entries of the project's directory are marked as deleted: 1, 0 or -errno. */
 static int is_emptied(const struct staged_tree *re, const char *path)
 {
     autofd int data = path_open_beneath(re->data_fd, path, O_RDONLY | O_DIRECTORY, 0);
@@ -167,12 +167,12 @@ static int is_emptied(const struct staged_tree *re, const char *path)
     return is;
 }
 
-/* As a landing does it: a directory goes if nothing is left in it, such as what the agent never saw. */
+/* Like apply_txn: a directory is removed only if nothing is left in it, such as a file that the agent never saw. */
 static int remove_one(const struct staged_tree *re, const char *path, const struct planned *planned)
 {
     int r = make_parents(re, path);
 
-    /* Something else is in the place of a directory above it: that one has gone with it. */
+    /* Something replaced a directory above it, which removed this as well. */
     if (r == -ENOTDIR)
         return 0;
     if (r == 0 && S_ISDIR(planned->was.st_mode)) {
@@ -187,7 +187,7 @@ static int remove_one(const struct staged_tree *re, const char *path, const stru
 static int add_all(const struct staged_tree *re, const struct edit_list *edits, const struct planned *all, struct err *err)
 {
     for (size_t k = 0; k < 2 * edits->count; k++) {
-        /* First what is new, from above; then what goes, from below. */
+        /* First additions from the top, then deletions from the bottom. */
         bool goes = k >= edits->count;
         size_t i = goes ? 2 * edits->count - 1 - k : k;
         const struct planned *planned = &all[i];

@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "review/libgit.h"
 
-#define MARKER_LEAST 7 /* as everybody has them */
+#define MARKER_LEAST 7 /* the usual length */
 #define MARKER_MOST 1000
 
 static const char *next_line(const char *at, const char *end)
@@ -26,7 +26,7 @@ static size_t run_of(const char *at, const char *end, char c)
     return n;
 }
 
-/* How long the longest beginning of a line is that looks like a marker. */
+/* Returns the longest run at the start of a line that looks like a marker. */
 static size_t longest_marker(const struct buf *text)
 {
     const char *end = text->data + text->len;
@@ -41,7 +41,7 @@ static size_t longest_marker(const struct buf *text)
     return longest;
 }
 
-/* Longer than anything in the texts, so that only ours are taken for markers. 0: there is no such length. */
+/* A length greater than any run in the texts, so that only our markers look like markers. 0: there is no such length. */
 static size_t marker_size(const struct buf *base, const struct buf *project, const struct buf *agent)
 {
     const struct buf *const texts[] = { base, project, agent };
@@ -59,7 +59,7 @@ static bool is_marker(const char *at, const char *end, char c, size_t size)
     return run_of(at, end, c) == size;
 }
 
-/* Cuts the conflicts out of the text that has them. */
+/* Extracts the conflicts from the text with markers. */
 static void find_hunks(struct threeway *merge, size_t size)
 {
     const char *end = merge->bytes.data + merge->bytes.len, *next;

@@ -13,12 +13,12 @@
 #include "review/apply_txn_int.h"
 #include "review/approve_int.h"
 
-/* What one path shall be again. */
+/* The state to which one path is restored. */
 struct wish_back {
     const struct apply_step *step;
     mode_t now;
     bool is_mode_only;
-    struct stat was; /* what is there */
+    struct stat was; /* the present state */
     struct stat attrs;
     char *source; /* owned */
 };
@@ -26,7 +26,7 @@ struct wish_back {
 struct undo_apply {
     struct undo *out;
     struct approve_locks *locks;
-    int record_fd; /* owned: of what is taken back */
+    int record_fd; /* owned: of the transaction that is undone */
     struct apply_journal journal;
     struct wish_back *backs; /* owned */
     size_t count, cap;
@@ -56,7 +56,7 @@ static bool has_hash(const struct file_state *state, const char *hash)
     return strcmp(text, hash) == 0;
 }
 
-/* As it was written, by whoever. */
+/* The file has the content that was written, whoever wrote it. */
 static bool is_as_written(const struct apply_step *step, const struct file_state *state)
 {
     const struct stat *st = &state->st;
@@ -83,7 +83,7 @@ static struct wish_back *add_back(struct undo_apply *u, const struct apply_step 
     return back;
 }
 
-/* A directory came over a file, or the other way: then what was there has a step of its own, which the put is one with. */
+/* A directory replaced a file, or a file a directory: the old one has its own step, which belongs to the put. */
 static bool is_removed_for_put(const struct undo_apply *u, const struct apply_step *step)
 {
     for (size_t i = 0; i < u->journal.count; i++) {
@@ -108,7 +108,7 @@ static void check_put(struct undo_apply *u, const struct apply_step *step, const
 {
     const struct apply_step *dir = step->was.mode ? NULL : find_rmdir(u, step->path);
 
-    if (!state->st.st_mode && !step->was.mode && !dir) /* gone, as it was */
+    if (!state->st.st_mode && !step->was.mode && !dir) /* gone, as it was before */
         return;
     if (!is_as_written(step, state))
         add_moved(u->out, step->path);
@@ -162,7 +162,7 @@ static int check_all(struct undo_apply *u, struct err *err)
     return 0;
 }
 
-/* ---- the landing ---- */
+/* ---- the transaction ---- */
 
 static void add_changes(struct undo_apply *u, struct apply_txn *txn)
 {

@@ -20,9 +20,9 @@
 
 /* ---- opening ---- */
 
-/* A repository's objects must be those of the project's owner, or he could not add to the same directories later; and a project must not give
- * anybody the rights of somebody else by naming his repository as its own. Only where the project is root's are they given up for those of the
- * repository's owner. The thread's file system identity is enough for that, and leaves the rights of other threads alone. */
+/* Objects must belong to the project's owner, who could otherwise not add to the same directories later; and a project must
+ * not get the rights of another user by naming that user's repository as its own. Only if the project belongs to root are
+ * the rights of the repository's owner used. The thread's file system identity suffices, and leaves other threads alone. */
 static int use_rights_of(struct worktree *wt, int project_fd, int git_fd, struct err *err)
 {
     struct stat st;
@@ -74,7 +74,7 @@ static int reject_repository(struct err *err, const char *project_path, const ch
     return err_set(err, ERR_FAILED_PRECONDITION, -EINVAL, "%s %s", shown, why);
 }
 
-/* The same words, whatever is where the project leads. */
+/* Always the same text, so that it reveals nothing about files outside. */
 static int reject_outside(struct err *err, const char *project_path)
 {
     autofree char *shown = apply_txn_quote(project_path);
@@ -107,7 +107,7 @@ static int find_prefix(struct worktree *wt, const char *project_path, int projec
     return 0;
 }
 
-/* Whether the library has opened what was checked. */
+/* Tells whether the library opened the directory that was checked. */
 static bool is_at(const char *path, int fd)
 {
     struct stat a, b;
@@ -166,13 +166,13 @@ int worktree_open(const char *project_path, const char *const *roots, struct wor
 
 /* ---- paths ---- */
 
-/* A directory on the way with a `.git` of its own is a submodule's or another repository's. */
+/* A directory on the way with its own `.git` belongs to a submodule or another repository. */
 static bool is_foreign(const struct worktree *wt, const char *repo_path)
 {
     for (const char *slash = repo_path; (slash = strchr(slash, '/')); slash++) {
         autofree char *git = xprintf("%.*s/.git", (int) (slash - repo_path), repo_path);
         autofd int fd = path_open_beneath(wt->root_fd, git, O_PATH, 0);
-        if (!path_is_absent(fd)) /* also when nobody can look: what is not ours is not committed */
+        if (!path_is_absent(fd)) /* also if it cannot be checked: a foreign file must not be committed */
             return true;
     }
     return false;
@@ -219,7 +219,8 @@ int worktree_head(const struct worktree *wt, git_oid *ret_commit, git_oid *ret_t
 
 /* ---- blobs ---- */
 
-/* A filter by name is a program of the user's configuration. Without it, git would find something else in the file than we commit. */
+/* A named filter is a program from the user's configuration. If we skipped it, git would expect other bytes in the file
+ * than we commit. */
 static int check_filter(const struct worktree *wt, const char *repo_path, struct err *err)
 {
     const char *value = NULL;
@@ -255,7 +256,7 @@ int worktree_get(const struct worktree *wt, const git_oid *id, struct buf *out, 
     return 0;
 }
 
-/* Line ends as the repository keeps them. */
+/* Converts line ends to the repository's. */
 int worktree_clean(const struct worktree *wt, const char *repo_path, struct buf *bytes, struct err *err)
 {
     const struct libgit *git = wt->git;
