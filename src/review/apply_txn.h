@@ -63,6 +63,7 @@ struct apply_txn_site {
     apply_txn_note_fn note;
     void *cookie;
     const struct apply_txn_codebase *codebase; /* NULL: the base is a plain directory */
+    mode_t umask;                              /* the approver's; it is added to that of the process */
 };
 
 /* `undoes` is the id of the record that this one undoes, or NULL. */

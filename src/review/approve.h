@@ -38,6 +38,7 @@ struct approve_options {
     bool is_held;                      /* the delta is in use, and the caller keeps it from changing; otherwise -EBUSY */
     bool is_dropping; /* the caller will drop the files that were applied whole, so no copy is kept as merge base */
     const struct apply_txn_codebase *codebase; /* the codebase whose files are the base; NULL: a directory */
+    mode_t umask;                              /* the approver's; it is added to that of the process */
     unsigned wait_ms;                          /* how long to wait for the locks of the project and the delta before -EBUSY */
     const char
         *staged_tree_path; /* of a dry run: where a delta is made of what would be written (staged_tree.h); NULL: nowhere */

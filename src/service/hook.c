@@ -48,7 +48,7 @@ static int take_text(const json_t *object, const char *key, size_t max, char **r
     return 0;
 }
 
-/* It stands in messages and in the audit. */
+/* The name appears in messages and in the audit. */
 static int take_name(const json_t *object, struct hook *hook, struct err *err)
 {
     int r = take_text(object, "name", NAME_BYTES_MAX, &hook->name, err);

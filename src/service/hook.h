@@ -1,12 +1,13 @@
 /*
- * Validation hooks: commands that try what is to be approved before it lands. Where they come from:
+ * Validation hooks: commands that test the changes of an approval before they are applied. They come from three places:
  *
  *     server       the file that workspace.hooks names, for every approval of this server
- *     project      .agentfense/hooks.json at the project's root, as the project has it: never as the agent's changes have it
- *     workspace    behavior.hooks of the request that made it
+ *     project      .agentfense/hooks.json at the project's root: the project's version, never the agent's
+ *     workspace    behavior.hooks of the request that created it
  *
- * Each is a JSON list of {"name", "description"?, "command", "args"?, "required"?, "timeout"?}. All of them run, in this order: what one
- * place asks for cannot be taken back by another. A required one (unless it says otherwise, all are) that fails stops the approval.
+ * Each is a JSON list of {"name", "description"?, "command", "args"?, "required"?, "timeout"?}. All of them run, in this
+ * order: no place can remove a hook of another. If a required hook fails (hooks are required by default), it stops the
+ * approval.
  */
 #pragma once
 
@@ -31,7 +32,7 @@ const char *hook_source_name(enum hook_source source);
 
 struct hook {
     char *name, *command; /* owned */
-    char **args;          /* owned, each too; ended by NULL */
+    char **args;          /* owned, like its elements; NULL-terminated */
     bool is_required;
     int64_t timeout_ns;
     enum hook_source source;
@@ -44,12 +45,12 @@ struct hook_list {
 
 void hook_list_done(struct hook_list *list);
 
-/* Adds those of a JSON list. ERR_INVALID_ARGUMENT, with what `where` calls it: "behavior.hooks[2]: ...". */
+/* Adds the hooks of a JSON list. ERR_INVALID_ARGUMENT, with the name that `where` gives it: "behavior.hooks[2]: ...". */
 int hook_list_add(struct hook_list *list, const json_t *given, enum hook_source source, const char *where, struct err *err);
 
-/* Likewise of a file's text. */
+/* The same for a file's text. */
 int hook_list_add_text(struct hook_list *list, const char *text, size_t len, enum hook_source source, const char *where,
                        struct err *err);
 
-/* The list, checked and put in order: what hook_list_add() takes again. */
+/* Checks the list and returns it in the form that hook_list_add() accepts again. */
 int hook_list_normalise(const json_t *given, const char *where, json_t **ret, struct err *err);

@@ -44,7 +44,7 @@ void hook_results_done(struct hook_results *results)
 
 /* ---- the sandbox ---- */
 
-/* As the agent's is, with less. A driver that checks nothing and one that copies the project are not needed where there is a fence. */
+/* Like the agent's sandbox, with fewer rights. Drivers that check nothing or copy the project are replaced by a fence. */
 static int make_spec(struct service *service, const struct sandbox_row *row, int workspace_dir_fd, const char *name,
                      struct sandbox_spec **ret, struct err *err)
 {
@@ -104,7 +104,7 @@ void hook_box_done(struct hook_box *box)
     *box = HOOK_BOX_NONE;
 }
 
-/* Its supervisor ends when it notices that nobody owns it: that may take a moment. */
+/* Its supervisor ends when it notices that it has no owner, which may take a moment. */
 static int sweep_one(const char *name, int dir_fd, void *cookie)
 {
     struct service *service = cookie;
@@ -129,7 +129,7 @@ void hook_boxes_sweep(struct service *service)
         log_warn("what hooks ran in is not looked for", LOG_STR("error", err.text));
 }
 
-/* ---- what one prints ---- */
+/* ---- a hook's output ---- */
 
 struct tail {
     char *bytes; /* owned; HOOK_OUTPUT_TAIL, a ring */
@@ -148,7 +148,7 @@ static int take_output(enum ctl_stream stream, const void *bytes, size_t len, vo
     return tail->total > HOOK_OUTPUT_MAX ? -EFBIG : 0;
 }
 
-/* Line by line: an end of a line is all that it may say to a terminal. */
+/* Line by line: a newline is the only control character that goes to a terminal. */
 static void write_out(const struct tail *tail, struct hook_result *ret)
 {
     size_t len = tail->total < HOOK_OUTPUT_TAIL ? (size_t) tail->total : HOOK_OUTPUT_TAIL, begin = 0;
@@ -242,7 +242,7 @@ static int run_command(struct hook_box *box, const struct hook_call *call, struc
     return exec_run(fd, &request, &sink, result, err);
 }
 
-/* The changes as they were laid out, for this one alone. */
+/* Makes the tree for this hook alone. */
 static int lay_out(struct hook_box *box, struct err *err)
 {
     int r = file_remove_tree(box->dir_fd, "delta");
@@ -253,7 +253,7 @@ static int lay_out(struct hook_box *box, struct err *err)
     return copy_delta_tree(staged, box->dir_fd, "delta", err);
 }
 
-/* What is wrong with the sandbox, not with what is tried, is told likewise: nothing lands that was not tried. */
+/* An error of the sandbox is reported as a result as well: untested changes must not be applied. */
 static int run(struct hook_box *box, const struct hook_call *call, struct tail *tail, struct hook_result *ret, struct err *err)
 {
     autodone(launch) struct launch launched = LAUNCH_NONE;

@@ -1,7 +1,7 @@
 /*
- * Approving: one plan, which is a dry run and decides whether the sandbox ends with it, and one run. Between the two lie the hooks, which try what
- * was planned in a sandbox of their own, and the end of the agent's processes, if nothing is left for them. What happens to the changes or to
- * the project meanwhile is found out by the run's own checks.
+ * Approving: a plan, which is a dry run and decides whether the sandbox ends with it, and a run. In between, the hooks test
+ * the planned changes in a sandbox of their own, and the agent's processes are ended if no changes remain. The run makes all
+ * checks again, and so notices any change of the delta or the project in between.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -38,7 +38,7 @@ void review_approved_done(struct review_approved *approved)
     *approved = REVIEW_APPROVED_NONE;
 }
 
-/* ---- what approve_run() says of each change ---- */
+/* ---- verdicts ---- */
 
 static const enum review_verdict verdicts[] = {
     [APPROVE_WHOLE] = REVIEW_VERDICT_APPLIED,      [APPROVE_PARTLY] = REVIEW_VERDICT_PARTLY,
@@ -47,7 +47,8 @@ static const enum review_verdict verdicts[] = {
     [APPROVE_UNACCEPTED] = REVIEW_VERDICT_REFUSED, [APPROVE_UNACKNOWLEDGED] = REVIEW_VERDICT_UNACKNOWLEDGED,
 };
 
-/* Of the two edits of a rename the one that went less well counts. What was refused before anything was reconciled leaves the rest undecided. */
+/* A rename has two edits; the worse outcome counts. If an edit was refused before the reconciliation, the rest stays
+ * undecided. */
 static void give_verdicts(struct approval_run *a, const struct approve *approve)
 {
     struct review_approved *out = a->out;
@@ -107,7 +108,7 @@ static int refuse(struct err *err, enum err_code code, const char *reason, size_
         reason);
 }
 
-/* `is_late`: it was not so a moment ago. */
+/* `is_late`: the plan did not have this problem. */
 static int refuse_unshown(const struct approval_run *a, size_t count, bool is_late, struct err *err)
 {
     if (is_late)
@@ -119,7 +120,7 @@ static int refuse_unshown(const struct approval_run *a, size_t count, bool is_la
     return refuse(err, ERR_ABORTED, "DIFF_STALE", count, "were made or changed since the diff was shown");
 }
 
-/* What approve_run() refused. */
+/* Reports the changes that approve_run() refused. */
 static int refuse_changes(const struct approval_run *a, bool is_late, struct err *err)
 {
     const struct approve *approve = &a->out->approve;
@@ -147,11 +148,11 @@ static int refuse_changes(const struct approval_run *a, bool is_late, struct err
 
 /* ---- the plan ---- */
 
-/* Says what would be, and writes nothing but the tree that the hooks try. */
+/* Makes the dry run. Writes only the tree for the hooks. */
 static int plan(struct approval_run *a, struct err *err)
 {
     struct review_approved *out = a->out;
-    /* One that would have to be stopped for it is not, before it is known that there is a reason. */
+    /* A sandbox that can only be quiesced by a stop runs on until the plan has shown that there is a reason to stop it. */
     int r = review_lock_try(a->review_lock, err);
 
     if (r == 0)
@@ -173,7 +174,7 @@ static int plan(struct approval_run *a, struct err *err)
     if (r < 0)
         return r;
     give_verdicts(a, &out->approve);
-    /* The verdicts say which changes those are that another diff was of. */
+    /* The verdicts show which changes differ from the request's diff. */
     if (r > 0 || a->decision.is_other_diff)
         return refuse_changes(a, false, err);
     a->ends = is_all_done(out);
@@ -183,7 +184,8 @@ static int plan(struct approval_run *a, struct err *err)
 
 /* ---- between plan and run ---- */
 
-/* Everybody was at liberty until now. What the agent did is looked at again; whether it matters is for the caller. 1: it is something else. */
+/* Others could change the sandbox until now, so the agent's changes are read again; the caller decides whether a difference
+ * matters. Returns 1 if they differ. */
 static int look_again(struct approval_run *a, struct err *err)
 {
     char planned[CHANGE_SET_HASH_MAX];
@@ -204,8 +206,8 @@ static int look_again(struct approval_run *a, struct err *err)
     return a->decision.is_other_diff ? refuse_changes(a, false, err) : !change_set_hash_is(a->out->hash, planned, true);
 }
 
-/* Nobody waits for us while the hooks run: the sandbox goes on, and may be decided about by others. What they tried is all that lands. 1: it
- * was approved meanwhile. */
+/* The sandbox is unlocked while the hooks run: it goes on, and others may decide about it. Only what the hooks tested is
+ * applied. Returns 1 if it was approved meanwhile. */
 static int try_hooks(struct approval_run *a, const char *id, struct err *err)
 {
     int r = approval_run_run_hooks(a, &a->out->row, err);
@@ -225,13 +227,13 @@ static int try_hooks(struct approval_run *a, const char *id, struct err *err)
         r = look_again(a, err);
     if (r < 0)
         return r;
-    /* What is new was not decided about, and stays. */
+    /* New changes were not decided about, and stay. */
     a->ends &= r == 0;
     return 0;
 }
 
-/* Nothing may change from here on. If it could until now, because it was not held or ends with this approval, what was written meanwhile
- * would be applied unseen, or be left behind. */
+/* From here on nothing may change. If the sandbox could write until now, because it was not quiesced or ends with this
+ * approval, its writes would otherwise be applied unseen, or be lost. */
 static int hold_for_run(struct approval_run *a, struct err *err)
 {
     bool could_change =
@@ -261,8 +263,8 @@ static void on_owed(const struct approve *approve, struct buf *out, void *cookie
     review_follow_up_write(a->review_lock, &what, a->out, out);
 }
 
-/* After the landing nothing makes it undone: what fails then is in its record, and done by the next one who takes the sandbox. Rows of provenance
- * are written all the same where they can be, so that it can be committed. */
+/* The transaction is final: if the follow-up fails now, it is in the record, and the next operation on the sandbox
+ * completes it. Rows of provenance are written nevertheless if possible, so that the changes can be committed. */
 static int finish(struct approval_run *a, char ***ret_ids, struct err *err)
 {
     struct review_approved *out = a->out;
@@ -271,7 +273,7 @@ static int finish(struct approval_run *a, char ***ret_ids, struct err *err)
     int r = a->ends ? 0 : review_lock_release_taken(a->review_lock, &out->approve, &later);
 
     if (!*approval_id) {
-        /* The project has it all already: nothing landed, and there is no record. */
+        /* The project has all of it already: nothing was applied, and there is no record. */
         sandboxes_totals(a->service)->patches++;
         return a->ends ? review_end(a->review_lock, err) : 0;
     }
@@ -286,7 +288,8 @@ static int finish(struct approval_run *a, char ***ret_ids, struct err *err)
         r = review_record_finish(a->review_lock, approval_id, ret_ids, &unwritten);
         a->is_unsaid = r < 0;
     }
-    /* Only the directories of project and sandbox say so yet. Whoever finishes it tells of it, too. */
+    /* Only the directories of project and sandbox have the change yet. The recovery that completes it also writes the
+     * event. */
     if (a->is_unsaid) {
         snprintf(out->note, sizeof(out->note), "all is applied, but that could not be noted yet, which is tried again: %s",
                  unwritten.text);
@@ -404,7 +407,7 @@ int reviews_approve(struct service *service, const struct caller *caller, const 
         ret->row = review_lock.row;
         review_lock.row = (struct sandbox_row){ 0 };
     }
-    /* Starting again needs the row. */
+    /* To start it again needs the row. */
     if (review_lock.starts_again)
         sandbox_row_get(service->store, id, &review_lock.row, &(struct err){ 0 });
     review_lock_done(&review_lock);

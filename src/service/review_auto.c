@@ -1,10 +1,10 @@
 /*
- * What becomes of a workspace when the work in it is over, by what its maker said of that: behavior.acceptance.autoApprove and
- * autoReject, and then stopOn and deleteOn of its lifecycle.
+ * Decides about a sandbox after the agent's run, by the creator's settings: behavior.acceptance.autoApprove and autoReject,
+ * and then stopOn and deleteOn of its lifecycle.
  *
- * Both are careful in the same way: what is not clear is left to a person. It is rejected when something is explicitly denied; it is
- * approved when the run was completed, everything is accepted, nothing conflicts or needs a word of its own, and it is no more than the
- * server lets through unseen. An approval is one like any other, with its hooks, in one transaction.
+ * In doubt, both leave the decision to a person. A sandbox is rejected if a change is explicitly denied. It is approved if the
+ * run was completed, everything is accepted, nothing conflicts or needs acknowledgement, and its size is within the server's
+ * limit for automatic approvals. Such an approval is like any other, with hooks, in one transaction.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -35,11 +35,11 @@ bool review_outcome_parse(const char *name, enum behavior_event *ret)
     return false;
 }
 
-/* ---- what there is ---- */
+/* ---- counting ---- */
 
 struct tally {
     size_t files, lines, denied, unaccepted, unacknowledged, uncounted;
-    const char *denied_path; /* of the first; borrowed from the set */
+    const char *denied_path; /* the first one; borrowed from the set */
 };
 
 static void count_one(const struct review_diff *diff, const struct file_change *change, struct tally *tally)
@@ -82,7 +82,7 @@ static void explain(struct review_finish *ret, const char *decision, const char 
     snprintf(ret->reason, sizeof(ret->reason), "%s", reason);
 }
 
-/* NULL: nothing is in the way. */
+/* Returns the reason against an automatic approval, or NULL. */
 static const char *why_not(const struct service *service, const struct tally *tally)
 {
     const struct service_options *options = &service->options;
@@ -115,7 +115,7 @@ static int approve(struct service *service, const struct caller *caller, const c
         ret->applied = approved.applied;
         return 0;
     }
-    /* Conflicts, hooks that fail, an agent that still writes: a person decides. */
+    /* After conflicts, failed hooks or writes by the agent, a person decides. */
     if (!err->reason)
         return r;
     explain(ret, "none", err->text);

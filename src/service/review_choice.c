@@ -1,4 +1,4 @@
-/* What of a sandbox's changes is chosen, and what was decided about it: from what a request says to what review/ takes. */
+/* Resolves the chosen changes and the decision about them: from a request to the arguments of review/. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 
 struct choosing_from {
     struct change_set *set;
-    char (*ids)[FILE_ID_LEN + 1]; /* owned; one for each of the set, made when they are needed */
+    char (*ids)[FILE_ID_LEN + 1]; /* owned; one for each of the set, made on demand */
     const char *sandbox_id;
     struct chosen *ret;
     struct review_discarded *unknown;
@@ -57,7 +57,7 @@ static int find_id(struct choosing_from *from, const char *id, struct file_chang
             return 0;
         }
     }
-    /* What was renamed goes by its old id, too. */
+    /* A renamed file is also found by its old id. */
     for (size_t i = 0; i < from->set->count; i++) {
         char old[FILE_ID_LEN + 1] = "";
         if (from->set->items[i].from && file_id_make(from->sandbox_id, from->set->items[i].from->path, old) == 0 &&
@@ -69,7 +69,7 @@ static int find_id(struct choosing_from *from, const char *id, struct file_chang
     return 0;
 }
 
-/* As the project's root has it or as the sandbox's has it: both are shown. */
+/* Accepts a path from the project's root or from the sandbox's, because both are shown. */
 static int find_path(struct choosing_from *from, const char *path, struct buf *clean, struct file_change **ret, struct err *err)
 {
     if (!*path || path_clean(path, strlen(path), clean) < 0) {
@@ -127,7 +127,7 @@ static int choose_path(struct choosing_from *from, const char *path, struct err 
     return choose_beneath(from, clean.data + 1) > 0 || change ? 0 : say_unknown(from, path, err);
 }
 
-/* Some clients name the files of hunks by their ids, too: then only the hunks are meant. */
+/* Some clients also list the ids of files with chosen hunks: then only the hunks are chosen. */
 static int choose_id(struct choosing_from *from, const char *id, bool only_hunks, struct err *err)
 {
     struct file_change *change = NULL;
@@ -200,7 +200,7 @@ int chosen_make(const struct review_choice *choice, struct change_set *set, cons
     return r;
 }
 
-/* A directory that was made or removed goes with all that is in it, and not without. */
+/* A directory that was created or removed is chosen with all its contents, and not without. */
 static void choose_directory(struct chosen *chosen, const struct change_set *set, size_t place)
 {
     const struct file_change *dir = &set->items[place];
@@ -266,7 +266,8 @@ void chosen_done(struct chosen *chosen)
 
 /* ---- acceptance ---- */
 
-/* Who approves all means all that its acceptance lets in. What is named and not let in is refused, by approve_run(). */
+/* An approval of all changes covers all that the acceptance rules allow. approve_run() refuses changes that are named and
+ * not accepted. */
 static void skip_unaccepted(struct approval_run *a)
 {
     struct review_approved *out = a->out;
@@ -319,7 +320,7 @@ static void take_acknowledged(struct approval_run *a)
     }
 }
 
-/* ---- what was shown ---- */
+/* ---- shown changes ---- */
 
 static const char *hash_given(const struct approval_run *a, const struct file_change *change)
 {
@@ -333,8 +334,8 @@ static const char *hash_given(const struct approval_run *a, const struct file_ch
     return hash;
 }
 
-/* What the caller says to have seen, whatever anybody else was shown; else what all of diffHash names; else what was shown last. It may be put
- * in `shown`. */
+/* The hashes of the request come first, whatever was shown to others; then all of diffHash; then what was last shown. The
+ * result may be stored in `shown`. */
 static const struct shown_file *shown_of(struct approval_run *a, const struct file_change *change, struct shown_file *shown)
 {
     const char *given;
@@ -348,11 +349,11 @@ static const struct shown_file *shown_of(struct approval_run *a, const struct fi
     }
     given = hash_given(a, change);
     if (given && !shown_parse(given, shown))
-        *shown = (struct shown_file){ .hash = "?" }; /* nobody's */
+        *shown = (struct shown_file){ .hash = "?" }; /* matches no change */
     return given ? shown : NULL;
 }
 
-/* Of a file of which hunks are to be taken, its hunks must be those that were shown. */
+/* If hunks of a file are chosen, its hunks must be those that were shown. */
 static void expect(struct approval_run *a)
 {
     const struct change_set *set = &a->out->set;
@@ -402,7 +403,7 @@ void approval_decision_done(struct approval_decision *decision)
     *decision = (struct approval_decision){ 0 };
 }
 
-/* ---- all of it ---- */
+/* ---- the whole request ---- */
 
 int approval_run_look(struct approval_run *a, struct err *err)
 {

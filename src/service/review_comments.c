@@ -48,9 +48,9 @@ static void comment_tell(struct service *service, const struct caller *caller, c
     sandbox_tell(service, caller, row, type, actor, details);
 }
 
-/* The comments of one sandbox while nobody else changes them. */
+/* The comments of one sandbox, locked for a change. */
 struct comment_edit {
-    struct sandbox_conn *conn; /* its life is locked */
+    struct sandbox_conn *conn; /* its `life` is locked */
     int dir_fd;                /* owned */
     struct comment_list list;
 };
@@ -88,7 +88,7 @@ static void comment_edit_done(struct comment_edit *edit)
     sandbox_conn_unref(edit->conn);
 }
 
-/* Leaves one comment in `ret`, as the caller is answered. */
+/* Moves one comment to `ret`, for the response. */
 static void comment_take_out(struct comment_edit *edit, struct comment *comment, struct review_comments *ret)
 {
     vec_room(&ret->list.items, &ret->list.cap, ret->list.count);
@@ -136,7 +136,7 @@ int reviews_comment_add(struct service *service, const struct caller *caller, co
     return 0;
 }
 
-/* With the changes as they are now, by which comments are outdated. */
+/* Marks outdated comments, by the present changes. */
 static int comment_judge(struct review_diff *diff, struct review_comments *ret, struct err *err)
 {
     strcpy(ret->sandbox_id, diff->row.id);
@@ -154,7 +154,7 @@ int reviews_comment_list(struct service *service, const struct caller *caller, c
     if (r < 0)
         return r;
     dir_fd = openat(service->state_dir.sandboxes_fd, diff.row.id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    /* A sandbox that could not be made has no directory. */
+    /* A sandbox whose creation failed has no directory. */
     if (dir_fd >= 0)
         r = comment_list_load(dir_fd, &ret->list, err);
     return r < 0 ? r : comment_judge(&diff, ret, err);

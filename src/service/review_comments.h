@@ -1,6 +1,6 @@
 /*
- * Reviewers' comments on the changes of a sandbox (review/comments.h), for those who see the sandbox. Each change of them is in the audit:
- * sandbox_commented, sandbox_comment_resolved, sandbox_comment_reopened, sandbox_comment_deleted.
+ * Reviewers' comments on the changes of a sandbox (review/comments.h), for callers who may see the sandbox. Each change of a
+ * comment is audited: sandbox_commented, sandbox_comment_resolved, sandbox_comment_reopened, sandbox_comment_deleted.
  */
 #pragma once
 
@@ -10,17 +10,17 @@
 
 struct service;
 
-/* What a comment is to be about; all borrowed. */
+/* The target of a comment; all borrowed. */
 struct review_comment_request {
-    const char *path, *file_id; /* of a changed file, from the project's root or the sandbox's; "": the other */
-    const char *hunk_id;        /* "": of the whole file */
+    const char *path, *file_id; /* of a changed file, from the project's root or the sandbox's; "": use the other */
+    const char *hunk_id;        /* "": the whole file */
     uint32_t line;
     bool is_old_line;
     const char *text;
-    const char *actor; /* "": who they say that they are, they do not say */
+    const char *actor; /* the claimed name; "": none */
 };
 
-/* What came of it; to be done with, also after a failure. */
+/* The result; call its done function also after a failure. */
 struct review_comments {
     char sandbox_id[SANDBOX_ID_MAX];
     char *prefix; /* owned: the sandbox's root from the project's */
@@ -29,13 +29,13 @@ struct review_comments {
 
 void review_comments_done(struct review_comments *comments);
 
-/* ERR_NOT_FOUND: FILE_UNKNOWN, HUNK_UNKNOWN. `ret` has the new one alone. */
+/* ERR_NOT_FOUND: FILE_UNKNOWN, HUNK_UNKNOWN. `ret` has only the new comment. */
 int reviews_comment_add(struct service *service, const struct caller *caller, const char *id,
                         const struct review_comment_request *request, struct review_comments *ret, struct err *err);
-/* All of them, the oldest first, with whether they are outdated. */
+/* Lists all comments, the oldest first, and whether they are outdated. */
 int reviews_comment_list(struct service *service, const struct caller *caller, const char *id, struct review_comments *ret,
                          struct err *err);
-/* Resolves it, or opens it again. One that is so already stays as it is. */
+/* Resolves a comment or reopens it. Does nothing if it is in that state already. */
 int reviews_comment_resolve(struct service *service, const struct caller *caller, const char *id, const char *comment_id,
                             bool reopens, const char *actor, struct review_comments *ret, struct err *err);
 int reviews_comment_delete(struct service *service, const struct caller *caller, const char *id, const char *comment_id,

@@ -34,7 +34,7 @@ static enum attribution_mode author_mode(const struct service *service)
 
 /* ---- committing ---- */
 
-/* All rows of a path go with its latest. */
+/* Updates all rows of a path together with its newest one. */
 static int note(struct service *service, const struct review_commit_plan *plan, enum commit_status status, const char *hash,
                 const char *message, struct err *err)
 {
@@ -75,7 +75,7 @@ static int refuse_blocked(const struct review_commit_plan *plan, struct err *err
     return 0;
 }
 
-/* What HEAD has is noted as such, the rest committed; or nothing is done. */
+/* Marks files that HEAD has, and commits the rest; or does nothing. */
 static int carry_out(struct service *service, struct review_commit_plan *plan, const struct attribution *attribution,
                      const char *text, const char *message, struct commit *ret, struct err *err)
 {
@@ -145,7 +145,7 @@ static int by_text(const void *a, const void *b)
     return strcmp(*(const char *const *) a, *(const char *const *) b);
 }
 
-/* Of the pending rows those of the files that this approval has rows of. */
+/* Keeps only the pending rows of files that this approval has rows of. */
 static size_t keep_files_of(struct applied_change_rows *rows, const char *sandbox_id, const char *approval_id)
 {
     autofree const char **paths = xalloc((rows->count + 1) * sizeof(*paths));

@@ -1,4 +1,4 @@
-/* Whether what is about to be approved could be committed, before it lands: afterwards nobody can take the answer back. */
+/* Predicts whether an approval could be committed, before it is applied: afterwards it would be too late to refuse. */
 #include "service/review_commit_forecast.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 #include "service/review_commit.h"
 #include "service/reviews_int.h"
 
-#define NAME_PREFIX "fc_" /* of what is kept beside what was approved, for as long as it takes to look at it */
+#define NAME_PREFIX "fc_" /* of temporary files in the directory of contributions */
 
 struct forecast_file {
     char *scope_path, *path; /* owned; in the sandbox, and from the project's root */
@@ -21,9 +21,9 @@ struct forecast_file {
 };
 
 struct commit_forecast {
-    struct forecast_file *files; /* owned: those that hold something of others */
+    struct forecast_file *files; /* owned: files that differ from HEAD */
     size_t count;
-    int fd; /* owned: where contributions are */
+    int fd; /* owned: the directory of contributions */
 };
 
 #define COMMIT_FORECAST_NONE ((struct commit_forecast){ .fd = -1 })
@@ -77,7 +77,7 @@ static void drop(struct commit_forecast *f, size_t i)
     f->files[i] = f->files[--f->count];
 }
 
-/* Rows have paths as text, in which other bytes are escaped: what was pending of such a file would not be found. */
+/* Rows store paths as text, with other bytes escaped, so pending rows of a file with such a path would not be found. */
 static bool has_plain_name(const struct forecast_file *file)
 {
     return !strchr(file->path, '\\') && utf8_is_valid(file->path, strlen(file->path));
@@ -102,7 +102,7 @@ static int look(const struct review_lock *review_lock, const struct commit_forec
     return commit_preview(&request, ret, err);
 }
 
-/* A file that is as HEAD has it holds nothing of others. */
+/* A file that equals HEAD's version has no changes of others. */
 static int find_files(struct commit_forecast *f, struct review_lock *review_lock, const struct review_approved *approved,
                       struct err *err)
 {
@@ -120,9 +120,9 @@ static int find_files(struct commit_forecast *f, struct review_lock *review_lock
     return f->count > 0 ? review_contributions_open(review_lock->service, &f->fd, err) : 0;
 }
 
-/* ---- what would be in them ---- */
+/* ---- predicted contents ---- */
 
-/* One that is too large to be merged is written from the project's directory, where it is not yet. */
+/* A file too large to be merged is committed from the project's directory, where it is not yet. */
 static int keep_foreseen(struct commit_forecast *f, const struct approve *approve, struct err *err)
 {
     for (size_t i = f->count; i-- > 0;) {
@@ -144,7 +144,7 @@ static int keep_foreseen(struct commit_forecast *f, const struct approve *approv
     return 0;
 }
 
-/* What is pending of a file goes with it, the oldest first; and then what is approved now. */
+/* Lists the pending changes of a file, the oldest first, and then the new one. */
 static size_t list_parts(const struct forecast_file *file, const struct applied_change_rows *rows, const char **ret)
 {
     size_t count = 0;

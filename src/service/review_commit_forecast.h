@@ -1,6 +1,6 @@
 /*
- * Whether what is about to be approved could be committed. Where the project's file holds what HEAD has not, a commit needs to tell that from
- * the agent's lines; whether it can is seen by merging, with what a dry run of the approval says would be written.
+ * Predicts whether the changes of an approval could be committed. If the project's file differs from HEAD, a commit must
+ * separate that difference from the agent's lines. The prediction merges with the result of a dry run of the approval.
  */
 #pragma once
 
@@ -9,5 +9,5 @@
 struct review_lock;
 struct review_approved;
 
-/* After a dry run. NO_REPOSITORY, FOREIGN_CHANGES */
+/* Called after a dry run. NO_REPOSITORY, FOREIGN_CHANGES. */
 int commit_forecast_check(struct review_lock *review_lock, const struct review_approved *approved, struct err *err);

@@ -1,4 +1,4 @@
-/* What a commit would hold: rows of provenance, by file, and how each of them stands to HEAD. */
+/* The contents of a commit: rows of provenance by file, and how each file compares with HEAD. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@
 #define NAMED_MAX 10
 #define OWNERS_MAX 3
 
-/* ---- the files, as review/ takes them ---- */
+/* ---- the files, in the form of review/ ---- */
 
 static int by_path_then_age(const void *a, const void *b)
 {
@@ -33,7 +33,7 @@ void plan_paths_done(struct plan_paths *p)
     cleanup_fd(&p->fd);
 }
 
-/* The row's is text; what was no UTF-8 is escaped there. */
+/* The row's path is text, in which bytes that are not UTF-8 are escaped. */
 static char *exact_path(const struct plan_paths *p, const struct applied_change_row *row)
 {
     autodone(contribution) struct contribution part = CONTRIBUTION_NONE;
@@ -43,7 +43,7 @@ static char *exact_path(const struct plan_paths *p, const struct applied_change_
     return xdup(row->relative_path);
 }
 
-/* Rows of one path, the newest first. */
+/* Adds the rows of one path, the newest first. */
 static void add_path(struct plan_paths *p, struct review_commit_plan *plan, struct applied_change_row **rows, size_t count)
 {
     size_t place = (size_t) (rows[0] - plan->rows.rows);
@@ -81,7 +81,7 @@ int plan_paths_list(struct service *service, struct review_commit_plan *plan, bo
     return r;
 }
 
-/* ---- which project ---- */
+/* ---- choosing the project ---- */
 
 static int no_root(struct err *err)
 {
@@ -97,7 +97,8 @@ static int find_root_of_sandbox(struct service *service, const struct caller *ca
     return r < 0 ? r : sandboxes_find_root(caller, row.project_root, ret, err);
 }
 
-/* Without a project in the request, it is that of the first sandbox, the server's, or the only one with pending changes. */
+/* If the request names no project, it is that of the first sandbox, else the server's, else the only one with pending
+ * changes. */
 static int find_root(struct service *service, const struct caller *caller, const struct review_commit_request *request,
                      char **ret, struct err *err)
 {

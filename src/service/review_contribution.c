@@ -1,4 +1,4 @@
-/* What approvals changed in files, kept for the commit that takes it up (review/contribution.h): a file for each row of provenance. */
+/* Keeps what approvals changed in files until it is committed (review/contribution.h): a file for each row of provenance. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -45,7 +45,7 @@ static int keep_one(const struct contribution_source *source, int dir_fd, const 
     return contribution_keep(dir_fd, id, &c);
 }
 
-/* What is not kept cannot be committed by us later, and is said then; the approval is none the worse. */
+/* If a contribution cannot be kept, a later commit reports that; the approval itself succeeds. */
 void review_contributions_keep(struct review_lock *review_lock, const char *approval_id, const struct applied_change_row *rows,
                                const char *const *scope_paths, size_t count)
 {
@@ -68,7 +68,7 @@ void review_contributions_keep(struct review_lock *review_lock, const char *appr
                  LOG_STR("error", err.text));
 }
 
-/* Where nothing was ever kept there is nothing to forget. */
+/* Without the directory there is nothing to remove. */
 void review_contributions_forget(struct service *service, const char *const *ids, size_t count)
 {
     autofd int fd = open_kept(service);

@@ -147,7 +147,7 @@ int reviews_discard(struct service *service, const struct caller *caller, const 
     return discard(&review_lock, choice, decision->actor, ret, err);
 }
 
-/* ---- the project meanwhile ---- */
+/* ---- conflicts and rebase ---- */
 
 void review_conflict_report_done(struct review_conflict_report *report)
 {
@@ -183,7 +183,7 @@ void review_rebased_done(struct review_rebased *rebased)
     *rebased = REVIEW_REBASED_NONE;
 }
 
-/* Texts first, then the notes: see review/rebase.h. */
+/* Writes texts first, then the notes: see review/rebase.h. */
 static int rebase(struct review_lock *review_lock, enum rebase_strategy strategy, struct review_rebased *ret, struct err *err)
 {
     int r = 0;
@@ -249,7 +249,7 @@ void review_undone_done(struct review_undone *undone)
     *undone = (struct review_undone){ 0 };
 }
 
-/* The one of that id, or else the last that was neither undone nor is an undo. What is not found is left to undo_run() to tell of. */
+/* Finds the approval of that id, or the last one that was neither undone nor is an undo. undo_run() reports a missing one. */
 static int find_approval(const char *delta_path, const char *id, struct review_undone *ret, struct err *err)
 {
     autofree struct undo_entry *entries = NULL;
@@ -290,7 +290,7 @@ static int undo(struct review_lock *review_lock, bool is_dry, const char *actor,
     if (is_dry || r != 0)
         return r;
     if (review_record_finish(review_lock, ret->undo.id, NULL, &later) < 0) {
-        /* Undone it is. Whoever finishes the rest tells of it. */
+        /* The undo is applied. The recovery that completes it also writes the event. */
         snprintf(ret->note, sizeof(ret->note), "all is undone, but that could not be noted yet, which is tried again: %s",
                  later.text);
         review_record_left(review_lock, &later);

@@ -1,4 +1,4 @@
-/* What is shown of the changes, and what of it was shown. */
+/* Shows the changes, and records which of them were shown. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 #define HASH_LEN (CHANGE_HASH_TEXT_MAX - 1)
 #define BIT(name) SANDBOX_STATE_BIT(SANDBOX_STATE_##name)
 
-/* ---- what was shown: "HASH PATH" or "HASH-STANDING PATH", each ended by a NUL, in the file `reviewed` beside the delta ---- */
+/* ---- the record: "HASH PATH" or "HASH-DRIFT PATH", NUL-terminated, in the file `reviewed` beside the delta ---- */
 
 static int seen_by_path(const void *a, const void *b)
 {
@@ -44,7 +44,7 @@ void shown_add(struct shown_list *seen, const char *path, const struct shown_fil
     one->path = xdup(path);
 }
 
-/* Where the path begins; NULL if it is none of our lines. */
+/* Returns the path in the line; NULL if the line is malformed. */
 static const char *parse_line(const char *line, size_t len, struct shown_file *ret)
 {
     const size_t both = (size_t) 2 * (HASH_LEN + 1);
@@ -74,7 +74,7 @@ bool shown_parse(const char *text, struct shown_file *ret)
     return true;
 }
 
-/* A record that is damaged is none: everything has to be shown again. */
+/* A damaged record counts as empty: everything has to be shown again. */
 int shown_load(int dir_fd, struct shown_list *ret, struct err *err)
 {
     autodone(buf) struct buf text = BUF_EMPTY;
@@ -100,7 +100,7 @@ int shown_load(int dir_fd, struct shown_list *ret, struct err *err)
     return 0;
 }
 
-/* Not synced: what is lost of it has to be shown again. */
+/* Not synced: lost entries have to be shown again. */
 int shown_save(int dir_fd, const struct shown_list *seen, struct err *err)
 {
     autodone(buf) struct buf text = BUF_EMPTY;
@@ -171,7 +171,7 @@ void review_acceptance(const struct sandbox_row *row, struct acceptance *ret)
     json_decref(behavior);
 }
 
-/* ---- looking ---- */
+/* ---- diff ---- */
 
 static int check_state(const struct sandbox_row *row, struct err *err)
 {
@@ -204,7 +204,7 @@ int reviews_diff(struct service *service, const struct caller *caller, const cha
     return r;
 }
 
-/* The last showing of each counts. Two at a time would each forget what the other has shown. */
+/* The last display of each file counts. The lock keeps two writers from losing each other's entries. */
 static int note_locked(struct service *service, const char *name, const struct shown_list *shown, struct err *err)
 {
     autodone(shown_list) struct shown_list seen = { 0 };

@@ -1,4 +1,4 @@
-/* What tries an approval before it lands: which hooks there are, and running them. */
+/* Collects and runs the hooks that test an approval before it is applied. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -11,9 +11,9 @@
 
 #define CHANGED_BYTES_MAX ((size_t) 32 << 10)
 
-/* ---- which ---- */
+/* ---- collecting ---- */
 
-/* What is short for a moment says nothing about the hooks. */
+/* A temporary lack of resources says nothing about the hooks. */
 static int refuse_config(int r, struct err *err)
 {
     if (err->code == ERR_RESOURCE_EXHAUSTED)
@@ -42,7 +42,7 @@ static int add_server(const struct service *service, struct hook_list *list)
     return 0;
 }
 
-/* The project's own file, not what the agent would make of it; and no link to another. */
+/* Reads the project's version, not the agent's, and follows no link. */
 static int add_project(const struct review_lock *review_lock, struct hook_list *list, struct err *err)
 {
     autodone(buf) struct buf text = BUF_EMPTY;
@@ -99,12 +99,12 @@ int approval_run_take_hooks(struct approval_run *a, struct err *err)
     return 0;
 }
 
-/* ---- what they are told ---- */
+/* ---- the hooks' input ---- */
 
 struct told {
-    struct buf paths;   /* each ended by NUL, from the sandbox's root */
-    struct buf changed; /* by commas */
-    char **env;         /* owned, each too; ended by NULL */
+    struct buf paths;   /* NUL-terminated each, from the sandbox's root */
+    struct buf changed; /* separated by commas */
+    char **env;         /* owned, like its elements; NULL-terminated */
     size_t count;
 };
 
@@ -117,7 +117,7 @@ static void told_done(struct told *told)
     buf_done(&told->changed);
 }
 
-/* A path with a comma or a line's end would be two, and is not told there; on standard input all of them are. */
+/* A path with a comma or a newline would look like two, so it is left out of the variables; standard input has all paths. */
 static bool fits(const char *path)
 {
     for (; *path; path++)
@@ -213,8 +213,8 @@ json_t *review_hooks_brief(const struct hook_results *results)
     return list;
 }
 
-/* Nobody waits for us meanwhile: the sandbox goes on, and may be decided about by others. What was rehearsed is all that lands, so
- * whatever they do is found out. */
+/* The sandbox is unlocked meanwhile: it goes on, and others may decide about it. Only the staged tree is applied, so any
+ * change is noticed. */
 int approval_run_run_hooks(struct approval_run *a, struct sandbox_row *row, struct err *err)
 {
     autodone(told) struct told told = { 0 };

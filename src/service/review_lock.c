@@ -33,7 +33,7 @@ char *review_lock_project_path(const char *prefix, const char *scope_path)
     return *prefix ? xprintf("%s/%s", prefix, scope_path) : xdup(scope_path);
 }
 
-/* The scope lies in the root, or is it: sandbox_scope.c saw to that. */
+/* sandbox_scope.c ensures that the scope is in the root or is the root. */
 char *review_prefix(const struct sandbox_row *row)
 {
     size_t len = strlen(row->project_root);
@@ -53,7 +53,7 @@ static int check(const struct sandbox_row *row, int64_t version, unsigned states
     return life_check_version(row, version, err);
 }
 
-/* An approval lands in the codebase as a version. A sandbox that syncs has nothing that could be approved. */
+/* An approval becomes a version of the codebase. A sandbox that syncs has nothing to approve. */
 static int review_lock_take_codebase(struct review_lock *review_lock, struct err *err)
 {
     const struct sandbox_row *row = &review_lock->row;
@@ -110,7 +110,7 @@ int review_lock_begin(struct service *service, const struct caller *caller, cons
     if (r < 0)
         return r;
     review_record_recover(ret);
-    /* That may have ended it. */
+    /* The recovery may have ended it. */
     return check(&ret->row, 0, states, verbed, err);
 }
 
@@ -146,7 +146,7 @@ bool review_lock_is_calm(const struct review_lock *review_lock)
     return review_lock->fd >= 0 || !is_running(review_lock);
 }
 
-/* A copy's is taken by whoever makes it anew. */
+/* The delta of a copy is locked when it is made anew. */
 bool review_lock_is_locked(const struct review_lock *review_lock)
 {
     return is_running(review_lock) && !review_lock_is_copy(review_lock);
@@ -157,7 +157,7 @@ bool review_lock_can_drop(const struct review_lock *review_lock)
     return is_fence(review_lock) || !is_running(review_lock);
 }
 
-/* Its processes end, so it is for people to say. */
+/* A stop ends the sandbox's processes, so it needs a person's consent. */
 static int stop_for_now(struct review_lock *review_lock, const char *why, struct err *err)
 {
     if (!review_lock->may_stop)
@@ -238,7 +238,7 @@ static int send_reverts(struct review_lock *review_lock, const struct fence_reve
                : ctl_client_revert(review_lock->fd, TAG, paths, path_count, review_lock->payload, RELEASE_MS, err);
 }
 
-/* The connection's end releases without drops; so does an error before the release. */
+/* Closing the connection releases without drops; so does an error before the release. */
 static int release_held(struct review_lock *review_lock, const struct fence_revert *drops, size_t count, struct err *err)
 {
     int r = send_reverts(review_lock, drops, count, err);
@@ -256,7 +256,7 @@ static int drop_at_rest(struct review_lock *review_lock, const struct fence_reve
 {
     int r = -EBUSY;
 
-    /* A child of ours that is between its fork and its exec has the delta's lock, too, for a moment. */
+    /* A child of ours between its fork and its exec also holds the delta's lock for a moment. */
     for (int i = 0; i < BUSY_TRIES && r == -EBUSY; i++) {
         if (i > 0)
             usleep(BUSY_WAIT_US);
@@ -326,7 +326,7 @@ int review_lock_release(struct review_lock *review_lock, const struct fence_reve
         r = follow_base(review_lock, paths, count, err);
     else if (count > 0 && review_lock->fd < 0)
         r = drop_at_rest(review_lock, drops, count, err);
-    /* One that runs is measured by whoever lists it. */
+    /* A running sandbox is measured when it is listed. */
     if (count > 0 && r == 0 && review_lock->fd < 0)
         sandboxes_measure(review_lock->service, &review_lock->row, &(struct err){ 0 });
     if (review_lock->fd < 0 || r < 0)
@@ -334,7 +334,8 @@ int review_lock_release(struct review_lock *review_lock, const struct fence_reve
     return is_fence(review_lock) ? release_held(review_lock, drops, count, err) : release_held(review_lock, NULL, 0, err);
 }
 
-/* Its tree is not touched: processes have files of it open. What it has not seen of the project is merged when more of it is approved. */
+/* The copy's tree is not changed, because processes have its files open. The next approval merges the project's newer
+ * changes. */
 int review_lock_stand(struct review_lock *review_lock, const struct fence_revert *drops, size_t count, struct err *err)
 {
     autofree const char **paths = list_paths(drops, count);

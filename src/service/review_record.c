@@ -1,17 +1,17 @@
 /*
- * What an approval or an undo owes when the project is written: rows of provenance, the status, an event. It is described by the follow-up in the
- * record of the landing (review/apply_txn.h), which is the only journal:
+ * Completes an approval or an undo after the project is written: rows of provenance, the status, an event. They are described
+ * by the follow-up in the record of the transaction (review/apply_txn.h), which is the only journal:
  *
- *     1. the landing, with the follow-up in its journal, is all or nothing
- *     2. what was taken whole leaves the delta
- *     3. rows of provenance, the status
+ *     1. the transaction, with the follow-up in its journal, is applied or not
+ *     2. paths that were applied whole leave the delta
+ *     3. rows of provenance and the status are written
  *     4. the record is closed
  *
- * Whoever takes the sandbox next (review_lock_begin()) finishes what a kill cut short: landings first, then 2 to 4 of each record that is not closed,
- * the oldest first. Each of these steps may be repeated.
+ * After a kill, the next operation on the sandbox (review_lock_begin()) recovers transactions first, then does 2 to 4 for each
+ * record that is not closed, the oldest first. Each of these steps may be repeated.
  *
- * The text of a follow-up: FORMAT, then "key\0value\0"... up to "end\0\0". Paths are any bytes. The first edition kept the same pairs, with
- * the id of the landing, in the file `deciding` beside the delta.
+ * The text of a follow-up: FORMAT, then "key\0value\0"... up to "end\0\0". Paths are any bytes. The first edition kept the
+ * same pairs, with the id of the transaction, in the file `deciding` beside the delta.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -37,7 +37,7 @@
 #define FIRST_EDITION_FILE "deciding"
 #define BIT(name) SANDBOX_STATE_BIT(SANDBOX_STATE_##name)
 
-/* A database that takes nothing now does not make the decision undone: then it is in the log. */
+/* The decision stands even if the database refuses the event; it is then in the log. */
 void review_tell(struct service *service, const struct caller *caller, const struct sandbox_row *row, const char *type,
                  const char *claimed, json_t *details)
 {
@@ -144,7 +144,7 @@ static void known_take(struct known *known, const char *key, const char *value)
     }
 }
 
-/* From `at` on. The buffer ends with a NUL that is not counted. */
+/* Parses from `at` on. A NUL that is not counted ends the buffer. */
 static void known_parse(const struct buf *text, size_t at, struct known *known)
 {
     while (at < text->len) {
@@ -178,7 +178,7 @@ static int known_read(const char *id, const struct apply_txn_record *record, str
 
 /* ---- provenance ---- */
 
-/* The database takes UTF-8. */
+/* The database accepts only UTF-8. */
 static char *as_text(char *path)
 {
     autodone(buf) struct buf escaped = BUF_EMPTY;
@@ -193,7 +193,7 @@ static char *as_text(char *path)
     return buf_dup_take(&escaped);
 }
 
-/* The path in the sandbox, borrowed from the line; NULL: the line is none of ours. */
+/* Returns the path in the sandbox, borrowed from the line; NULL: the line is malformed. */
 static const char *make_row(const struct review_lock *review_lock, const struct known *known, const char *line,
                             struct applied_change_row *ret)
 {
@@ -230,7 +230,7 @@ static const char *make_row(const struct review_lock *review_lock, const struct 
         .commit_hash = xdup(""),
         .commit_message = xdup(""),
     };
-    /* A version is as good as a commit: nothing of it is pending. */
+    /* A version counts as a commit: nothing is pending. */
     if (review_lock->codebase) {
         free(ret->commit_hash);
         ret->commit_hash = xprintf("version %" PRIu64, known->version);
@@ -250,7 +250,7 @@ static int insert_rows(struct review_lock *review_lock, const struct known *know
         if (path)
             paths[rows.count++] = path;
     }
-    /* Before the rows: whoever finds one finds this. */
+    /* Before the rows, because readers of a row expect the contribution. */
     if (!review_lock->codebase)
         review_contributions_keep(review_lock, known->id, rows.rows, paths, rows.count);
     if (rows.count > 0)
@@ -277,8 +277,8 @@ int review_end(struct review_lock *review_lock, struct err *err)
     return r;
 }
 
-/* What it took back is a change again: whoever has it can go on. If others have reserved its paths meanwhile, that has to wait until
- * somebody restores it; the project is what it was in either case. */
+/* After an undo the changes are in the sandbox again, so it can be used again. If others have reserved its paths meanwhile,
+ * it stays closed until somebody restores it; the project is restored in either case. */
 static int reopen_workspace(struct review_lock *review_lock, struct err *err)
 {
     int r = review_reopen(review_lock, NULL, err);
@@ -311,12 +311,12 @@ static int do_owed(struct review_lock *review_lock, const struct known *known, c
 
 struct finishing {
     struct review_lock *review_lock;
-    const char *id; /* of the landing that was just made */
+    const char *id; /* of the new transaction */
     bool only_rows, is_found;
     char ***ret_ids;
 };
 
-/* One that is older comes first: an undo of it, say, would find none of its rows. */
+/* Completes older records first: an undo, for example, would otherwise not find the rows of its approval. */
 static int finish_this(const char *id, const struct apply_txn_record *record, void *cookie, struct err *err)
 {
     struct finishing *f = cookie;
@@ -355,8 +355,8 @@ int review_record_note(struct review_lock *review_lock, const char *approval_id,
 
 /* ---- after a kill ---- */
 
-/* Of one that goes on with what it has, it stays; that it is no change was noted with the landing. A copy that cannot be held is left on its old
- * ground: at worst that is a conflict later. */
+/* A sandbox that keeps its paths needs no drop; the transaction noted that they are no change. A copy that cannot be
+ * quiesced keeps its old merge base: at worst that is a conflict later. */
 static int release_again(struct review_lock *review_lock, const struct fence_revert *drops, size_t count, struct err *err)
 {
     if (review_lock_can_drop(review_lock))
@@ -366,7 +366,7 @@ static int release_again(struct review_lock *review_lock, const struct fence_rev
     return review_lock_release(review_lock, NULL, 0, err);
 }
 
-/* Only what nobody has changed since. */
+/* Drops only paths that were not changed since. */
 static int drop_again(struct review_lock *review_lock, const struct known *known, struct err *err)
 {
     autodone(change_set) struct change_set set = CHANGE_SET_EMPTY;
@@ -393,7 +393,7 @@ static int do_owed_after_kill(struct review_lock *review_lock, const struct know
     return r < 0 ? r : do_owed(review_lock, known, NULL, err);
 }
 
-/* By whoever decided it, not by whoever comes first now. */
+/* The event names the person who decided, not the caller whose operation runs the recovery. */
 static void tell_recovered(struct review_lock *review_lock, const struct known *known)
 {
     json_t *details = json_pack("{s:s, s:b}", "approvalId", known->id, "recovered", 1);
@@ -418,7 +418,7 @@ static int recover_follow_up(const char *id, const struct apply_txn_record *reco
 
     if (r == 0)
         r = do_owed_after_kill(review_lock, &known, err);
-    /* What cannot be read now cannot be read later either: that was reported. */
+    /* A record that cannot be read now cannot be read later either; that was reported. */
     if (r == -EBADMSG)
         review_record_left(review_lock, err);
     if (r == 0 || r == -EBADMSG)
@@ -441,7 +441,7 @@ static int recover_landings(struct review_lock *review_lock, struct err *err)
     return r < 0 ? r : approve_each_follow_up(review_lock->delta_path, recover_follow_up, review_lock, err);
 }
 
-/* What a server of the first edition was doing when it was killed. Its landings owe nothing by themselves. */
+/* Completes an operation of a killed server of the first edition. Its transactions have no follow-up. */
 static int recover_first_edition(struct review_lock *review_lock, struct err *err)
 {
     autodone(known) struct known known = KNOWN_NONE;
