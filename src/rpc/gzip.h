@@ -1,9 +1,10 @@
-/* Messages that clients compressed. */
+/* Decompresses messages of clients. */
 #pragma once
 
 #include <stddef.h>
 
 #include "base/buf.h"
 
-/* Adds what the bytes become to `out`, never more than `max` of them: -EMSGSIZE. -EBADMSG when they are no gzip, or there is more behind. */
+/* Appends the decompressed bytes to `out`. -EMSGSIZE if they are more than `max`; -EBADMSG if `bytes` is not exactly one gzip
+ * stream. */
 int gzip_unpack(const void *bytes, size_t len, size_t max, struct buf *out);

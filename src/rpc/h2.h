@@ -1,6 +1,6 @@
 /*
- * HTTP/2 of one connection: bytes in, bytes out, and in between the streams, each a call. It knows no sockets and never waits, so a test
- * can play the network. All of it belongs to the I/O thread.
+ * HTTP/2 on one connection: bytes in, bytes out, and between them the streams, each of them a call. It uses no sockets and
+ * never waits, so a test can play the network. Only the I/O thread uses it.
  */
 #pragma once
 
@@ -14,38 +14,38 @@
 
 struct h2;
 
-/* `owner` is whom h2_handle_posted() tells about. -ENOMEM. */
+/* h2_handle_posted() and h2_end_overdue() name the session by its `owner`. -ENOMEM. */
 int h2_new(struct rpc_context *ctx, struct conn_shared *shared, void *owner, struct h2 **ret);
 /* Cancels its calls. */
 void h2_free(struct h2 *h2);
 DEFINE_AUTOPTR(h2, h2_free);
 
-/* -EPROTO: it is not worth going on, but for what there is still to say. */
+/* -EPROTO: send the remaining output, then close. */
 int h2_feed(struct h2 *h2, const void *bytes, size_t len);
 
-/* The next bytes to send, valid until the next call of anything here; 0: none now; -EPROTO. */
+/* Lends the next bytes to send, until the next call of any function here. Returns 0 if there are none now; -EPROTO. */
 ssize_t h2_read_output(struct h2 *h2, const uint8_t **ret);
 
-/* Nothing more will be said, by either side. */
+/* Neither side will send anything more. */
 bool h2_is_done(const struct h2 *h2);
 
-/* More answers to control frames are waiting than a client that reads leaves unread. */
+/* The client leaves more answers to control frames unread than a well-behaved client does. */
 bool h2_is_clogged(const struct h2 *h2);
 
-/* Looks at a call that its handler has put into the mailbox, and takes that reference. The owner of the session that has something to send
- * now; NULL: there is none. */
+/* Handles a call that its handler has posted to the mailbox, and takes that reference. Returns the session's owner if the
+ * session has output now, else NULL. */
 void *h2_handle_posted(struct grpc_call *call);
 
-/* Ends the calls whose time is over; `on_owner` is told of each session that has something to send now. */
+/* Ends calls that are past their deadline. Calls `on_owner` for each session that has output now. */
 void h2_end_overdue(struct rpc_context *ctx, void (*on_owner)(void *owner, void *cookie), void *cookie);
 
-/* Asks for a sign of life. */
+/* Sends a PING, to check that the client is alive. */
 void h2_ping(struct h2 *h2);
 
-/* Tells the client to open no more streams; what it opens meanwhile is still served. h2_shutdown_now() closes the door for good; that happens
- * by itself when the client has answered. */
+/* Asks the client to open no more streams, and still serves the streams that it opens until it has read that. After that
+ * h2_shutdown_now() happens by itself: it refuses every new stream. */
 void h2_shutdown(struct h2 *h2);
 void h2_shutdown_now(struct h2 *h2);
 
-bool h2_is_greeted(const struct h2 *h2);          /* the client's first frames have come */
-int64_t h2_headers_since_ns(const struct h2 *h2); /* when a header block began that has not ended; 0: none */
+bool h2_is_greeted(const struct h2 *h2);          /* the client's first frames have arrived */
+int64_t h2_headers_since_ns(const struct h2 *h2); /* when an unfinished header block began; 0: there is none */

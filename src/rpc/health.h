@@ -1,4 +1,4 @@
-/* grpc.health.v1.Health: whether the server takes calls, as load balancers and probes ask. For everybody, without authentication. */
+/* grpc.health.v1.Health: reports to load balancers and probes whether the server accepts calls. It needs no authentication. */
 #pragma once
 
 #include <stdbool.h>
@@ -7,15 +7,15 @@
 
 struct health;
 
-/* `tables` ends with NULL and is borrowed: what is served, and hence known by name. */
+/* `tables` is borrowed and ends with NULL: the services whose names Health knows. */
 struct health *health_new(const struct method_table *const *tables);
-/* No call of it may be at work any more. */
+/* All its calls must have ended. */
 void health_free(struct health *health);
 
-/* Its methods, for the list that `tables` is. */
+/* Health's own methods, for the caller to add to `tables`. */
 const struct method_table *health_table(const struct health *health);
 
-/* From any thread. */
+/* May be called from any thread. */
 void health_set(struct health *health, bool is_serving);
-/* Ends the calls that watch: they would be at work for ever. */
+/* Ends the Watch calls, which would run for ever otherwise. */
 void health_close(struct health *health);

@@ -1,4 +1,4 @@
-/* A vessel with a hole: what comes slower than it runs out never fills it. For things that cost the sender less than us. */
+/* A leaky bucket: it limits the rate of things that cost the sender less than us. */
 #pragma once
 
 #include <stdbool.h>
@@ -17,7 +17,7 @@ static inline void leaky_bucket_remove(struct leaky_bucket *bucket, uint32_t cou
     bucket->level -= count < bucket->level ? count : bucket->level;
 }
 
-/* One more. True when there are more than `most`, of which `per_second` run out. */
+/* Adds one. Returns true if the bucket then has more than `most`. It loses `per_second`. */
 static inline bool leaky_bucket_add(struct leaky_bucket *bucket, int64_t now_ns, uint32_t per_second, uint32_t most)
 {
     int64_t gone = (now_ns - bucket->since_ns) / CLOCK_NS_PER_MS * per_second / 1000;

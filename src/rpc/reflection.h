@@ -1,4 +1,4 @@
-/* grpc.reflection: what is served and how its messages are made, told to tools that do not know it. For everybody. */
+/* grpc.reflection: describes the services and their messages to generic clients. It needs no authentication. */
 #pragma once
 
 #include <stddef.h>
@@ -9,12 +9,12 @@
 
 struct reflection;
 
-/* `set` is a FileDescriptorSet with all that its files import; borrowed for the call. `tables` ends with NULL and is borrowed: the services
- * that are listed are those of the methods in it. -EINVAL. */
+/* `set` is a FileDescriptorSet with all imported files, borrowed for the call. `tables` is borrowed and ends with NULL: the
+ * services of its methods are listed. -EINVAL. */
 int reflection_new(const void *set, size_t len, const struct method_table *const *tables, struct reflection **ret,
                    struct err *err);
 void reflection_free(struct reflection *reflection);
 DEFINE_AUTOPTR(reflection, reflection_free);
 
-/* Its methods, for the list that `tables` is. */
+/* Reflection's own methods, for the caller to add to `tables`. */
 const struct method_table *reflection_table(const struct reflection *reflection);

@@ -1,13 +1,14 @@
 /*
- * What the parts of the room share.
+ * Shared by the files of this module.
  *
- * Two kinds of threads meet here. One thread does all input and output: it owns connections, HTTP/2 sessions, deadlines, and the stream side
- * of each call. Handlers run in threads of the pool and see of all this only their call. They meet in two places, each with a lock:
+ * There are two kinds of threads. One thread does all input and output: it owns connections, HTTP/2 sessions, deadlines, and
+ * the stream side of each call. Handlers run in threads of the pool and see only their call. They meet in two places, each with
+ * a lock:
  *
- *   1. grpc_call.lock    bytes that came and bytes that are to go, how the call ended
- *   2. mailbox.lock      calls that the I/O thread should look at
+ *   1. grpc_call.lock    pending input and output of a call, and how it ended
+ *   2. mailbox.lock      calls that the I/O thread must look at
  *
- * taken in this order or alone. Nothing blocks while holding one, and no system call is made under them but waking the other side.
+ * Take them in this order, or alone. Nothing blocks while it holds one. The only system call under them wakes the other side.
  */
 #pragma once
 
@@ -34,14 +35,14 @@ struct mailbox {
 int mailbox_init(struct mailbox *mailbox);
 void mailbox_done(struct mailbox *mailbox);
 void mailbox_post(struct mailbox *mailbox, struct grpc_call *call);
-/* The next one, with its reference; NULL: none. */
+/* Returns the next one with its reference, or NULL. */
 struct grpc_call *mailbox_take(struct mailbox *mailbox);
 
-/* What a connection and its calls both hold: a call may outlive the connection. */
+/* Shared by a connection and its calls. A call may outlive the connection. */
 struct conn_shared {
     atomic_int refs;
     struct peer peer;           /* const once calls exist */
-    atomic_size_t queued_bytes; /* answers not yet handed to HTTP/2, of all calls */
+    atomic_size_t queued_bytes; /* answers of all calls that HTTP/2 has not taken yet */
     size_t queued_max;
 };
 
@@ -51,20 +52,20 @@ void conn_shared_unref(struct conn_shared *shared);
 
 #define RPC_READ_BYTES (64u << 10)
 
-/* What sessions need of the server they belong to. All of the I/O thread, but for what is atomic or has a lock. */
+/* The part of the server that sessions use. Only the I/O thread uses it, except for atomic and locked fields. */
 struct rpc_context {
-    const struct method_table *tables[4]; /* borrowed, ended by NULL: the server's own, and what the room adds */
-    struct rpc_limits limits;             /* no zeros any more */
+    const struct method_table *tables[4]; /* borrowed, ended by NULL: the server's methods, health and reflection */
+    struct rpc_limits limits;             /* zeros are replaced by the defaults */
     struct mailbox mailbox;
     struct deadline_heap deadlines; /* of calls */
-    int64_t now_ns;                 /* when this turn began */
-    char *read_bytes;               /* owned: room for RPC_READ_BYTES, for whoever reads just now */
+    int64_t now_ns;                 /* when this turn of the event loop began */
+    char *read_bytes;               /* owned: RPC_READ_BYTES of scratch space for any reader */
     bool is_draining;
-    /* Has grpc_call_run() called for a reference of `call` that it takes. -EAGAIN when there is no thread to be had. */
+    /* Arranges a call of grpc_call_run(), which takes a reference of `call`. -EAGAIN if no thread is free. */
     int (*start)(struct rpc_context *ctx, struct grpc_call *call);
     void (*on_call_end)(void *cookie, const struct rpc_call_end *end);
     void *on_call_end_cookie;
-    /* Handlers at work or in line: the host must not go before they have. */
+    /* Handlers running or queued. rpc_context_done() waits for them, because they use the context. */
     pthread_mutex_t lock;
     pthread_cond_t idle;
     size_t handlers;
@@ -72,7 +73,7 @@ struct rpc_context {
 };
 
 int rpc_context_init(struct rpc_context *ctx, const struct rpc_limits *limits);
-/* Waits for the handlers. */
+/* Waits until all handlers have returned. */
 void rpc_context_done(struct rpc_context *ctx);
 void rpc_context_enter(struct rpc_context *ctx);
 void rpc_context_leave(struct rpc_context *ctx);

@@ -1,9 +1,9 @@
 /*
- * What `serve` is told: a YAML file, over it the environment, over that the command line.
+ * The configuration of `serve`: a YAML file, overridden by the environment, overridden by the command line.
  *
  * Every setting is one row of a table (setting.h): its key in the file ("server.grpc_addr"), from which its variable
- * (AGENTFENSE_SERVER_GRPC_ADDR) and its option (--server-grpc-addr, for some also a short name: --grpc-addr) follow. A key that nobody
- * knows is warned of and passed over, so that a file may be older or newer than the program; a value that cannot be is refused.
+ * (AGENTFENSE_SERVER_GRPC_ADDR) and its option (--server-grpc-addr, for some also a short name: --grpc-addr) follow. An unknown
+ * key causes a warning and is ignored, so that a file may be older or newer than the program. An invalid value is an error.
  */
 #pragma once
 
@@ -15,21 +15,21 @@
 #include "base/err.h"
 
 struct config_list {
-    char **items; /* owned, each too; ended by NULL; or NULL itself */
+    char **items; /* owned, as each item is; ended by NULL; or NULL itself */
     size_t count;
 };
 
-/* All strings owned. Spans are nanoseconds, sizes bytes; 0 is none where the table does not say otherwise. */
+/* All strings are owned. Durations are nanoseconds, sizes bytes; 0 means none unless the table says otherwise. */
 struct config {
-    char *grpc_addr; /* "": not served */
+    char *grpc_addr; /* "": do not serve gRPC over TCP */
     char *http_addr;
     char *unix_socket; /* a path; gRPC */
     char *tls_cert, *tls_key, *tls_client_ca;
-    struct config_list allowed_uids;  /* beside our own */
-    struct config_list allowed_hosts; /* names this server goes by, for the Host header */
+    struct config_list allowed_uids;  /* beside the server's own */
+    struct config_list allowed_hosts; /* the server's names, for the check of the Host header */
     struct config_list allowed_origins;
     bool is_private;  /* local users need a token too */
-    int64_t drain_ns; /* for calls at work when the server is told to end */
+    int64_t drain_ns; /* for running calls when the server shuts down */
 
     char *codebase_path, *mount_path, *db_path;
 
@@ -44,10 +44,10 @@ struct config {
     int64_t default_expiration_ns;
     uint64_t max_per_user;
     int64_t cleanup_interval_ns;
-    int64_t retention_ns; /* how long the changes of an expired sandbox are kept that are in no codebase */
+    int64_t retention_ns; /* how long to keep an expired sandbox's changes that are not in its codebase */
     bool sync_on_completion;
     bool allow_host_network;
-    uint64_t memory_bytes, cpu_quota_us, cpu_shares, pids, disk_bytes, disk_inodes; /* where a sandbox does not say */
+    uint64_t memory_bytes, cpu_quota_us, cpu_shares, pids, disk_bytes, disk_inodes; /* for sandboxes that set none */
 
     uint64_t versions_kept;
     int64_t versions_age_ns;
@@ -71,18 +71,19 @@ struct config {
 
     char *log_level, *log_format;
 
-    /* Not settings: what was asked of the program. */
+    /* Not settings: options that ask the program for something else. */
     bool wants_check, wants_help, wants_version;
     int lock_fd; /* borrowed: see struct service_options; 0: none */
 };
 
 void config_done(struct config *config);
 
-/* Defaults, file, environment, command line, checks of how they fit together. `config` is to be done with also after a failure. */
+/* Reads defaults, file, environment and command line, and checks that they fit together. Call config_done() also after a
+ * failure. */
 int config_load(struct config *config, int argc, const char *const *argv, struct err *err);
 
-/* "key: value" lines of what holds. Free it. */
+/* The effective settings as "key: value" lines. Free it. */
 char *config_show(const struct config *config);
 
-/* How the program is called, made from the table. Free it. */
+/* The usage text, made from the table. Free it. */
 char *config_help(void);

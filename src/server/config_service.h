@@ -1,8 +1,8 @@
-/* What a configuration means for the service: of a server, and of a command line that does without one. */
+/* Converts a configuration to the options of the service, for the server and for command-line programs without one. */
 #pragma once
 
 #include "server/config.h"
 #include "service/service.h"
 
-/* Its strings are the configuration's. */
+/* The strings are borrowed from the configuration. */
 struct service_options config_service(const struct config *config);

@@ -1,6 +1,6 @@
 /*
- * What is counted for Prometheus: calls by method and code with how long they took, and whatever the modules count themselves, put together
- * when somebody asks.
+ * Metrics for Prometheus: calls by method and code, their durations, and the modules' own counters, which are collected for
+ * each request.
  */
 #pragma once
 
@@ -17,7 +17,7 @@ struct metrics *metrics_new(const struct method_table *methods);
 void metrics_free(struct metrics *metrics);
 DEFINE_AUTOPTR(metrics, metrics_free);
 
-/* A call is over; `method` NULL: one that is not served. From any thread. */
+/* Counts a finished call; `method` NULL: an unknown method. May be called from any thread. */
 void metrics_count_call(struct metrics *metrics, const struct method *method, enum err_code code, int64_t duration_ns);
 
 void metrics_add_calls(struct metrics *metrics, struct buf *out);

@@ -1,5 +1,5 @@
 /*
- * The plain pages beside the API: /health and /metrics. Their cookie is the server.
+ * The pages beside the API: /health and /metrics. Their cookie is the server.
  */
 #pragma once
 

@@ -1,5 +1,5 @@
 /*
- * A server as a whole: what it serves (service), how it is asked (gRPC, REST), who may ask (api/gate.h).
+ * The whole server: the service, its APIs (gRPC, REST) and the authentication (api/gate.h).
  */
 #pragma once
 
@@ -32,12 +32,12 @@ struct server {
     int64_t started_ns; /* wall clock */
 };
 
-/* Serves when it returns 0. `server` is to be done with also after a failure. Signals must be blocked. */
+/* Returns 0 when the server accepts calls. Call server_done() also after a failure. Signals must be blocked. */
 int server_start(struct server *server, const struct config *config, struct err *err);
 
-/* Reads certificates again. */
+/* Reads the certificates again. */
 int server_reload(struct server *server, struct err *err);
 
-/* Accepts nothing more and lets the calls at work finish, for as long as the configuration says (server.drain_timeout). */
+/* Accepts nothing more and waits for running calls, at most server.drain_timeout. */
 void server_drain(struct server *server);
 void server_done(struct server *server);

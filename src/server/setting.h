@@ -1,5 +1,5 @@
 /*
- * The table of settings: what there is, of which kind, where it goes in struct config, what holds when nobody says anything.
+ * The table of settings: the name, kind, default and field in struct config of each.
  */
 #pragma once
 
@@ -12,36 +12,36 @@
 enum setting_kind {
     SETTING_TEXT,
     SETTING_BOOL,
-    SETTING_COUNT, /* 0 and up */
+    SETTING_COUNT, /* not negative */
     SETTING_SIZE,  /* "512M" */
     SETTING_SPAN,  /* "30s" */
-    SETTING_LIST,  /* texts; on the command line and in the environment with commas */
+    SETTING_LIST,  /* texts; separated by commas on the command line and in the environment */
 };
 
 struct setting {
     const char *key;
     enum setting_kind kind;
     size_t offset;       /* in struct config */
-    const char *value;   /* NULL: depends on who runs it (see config.c) */
-    const char *option;  /* another name of its option; NULL: none */
-    const char *choices; /* for a text: the values it may have, with spaces between; NULL: any */
+    const char *value;   /* the default; NULL: depends on the user (see config.c) */
+    const char *option;  /* another name for the option; NULL: none */
+    const char *choices; /* the values that a text may have, separated by spaces; NULL: any */
     const char *help;
 };
 
 extern const struct setting settings[];
 extern const size_t setting_count;
 
-/* NULL: there is none. */
+/* NULL if there is no such setting. */
 const struct setting *setting_find(const char *key);
 const struct setting *setting_find_option(const char *name);
 
-/* Replaces what is there. The error names neither key nor place: the caller knows them. */
+/* Replaces the value. The error names neither the key nor the source, which the caller knows. */
 int setting_set(const struct setting *setting, struct config *config, const char *value, struct err *err);
-/* One more of a list. */
+/* Appends to a list. */
 void setting_add(const struct setting *setting, struct config *config, const char *value);
 
 void setting_show(const struct setting *setting, const struct config *config, struct buf *out);
-/* Frees what it holds. */
+/* Frees the value. */
 void setting_done(const struct setting *setting, struct config *config);
 
 /* "AGENTFENSE_SERVER_GRPC_ADDR", "server-grpc-addr". */

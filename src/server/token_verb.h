@@ -1,4 +1,4 @@
-/* 'agentfense token': the tokens of the server that has this configuration, whether it runs or not. */
+/* 'agentfense token': manages the tokens of the server with this configuration, whether it runs or not. */
 #pragma once
 
 /* argv[0] is "token". Returns the exit code. */

@@ -1,6 +1,6 @@
 /*
- * Provenance: each file that an approval wrote to, or removed from, a project. "Pending" is one that no commit has taken up yet and that was
- * not undone. Rows are never removed.
+ * Provenance: each file that an approval wrote to, or removed from, a project. A change is pending if no commit contains it yet
+ * and it was not undone. Rows are never removed.
  */
 #pragma once
 
@@ -15,12 +15,12 @@
 /* All texts owned. */
 struct applied_change_row {
     char *id;          /* a UUID */
-    char *approval_id; /* what was applied together */
+    char *approval_id; /* groups the changes that were applied together */
     char *sandbox_id, *owner_id, *host_id;
     char *creator, *creator_type; /* the sandbox's */
     char *actor;                  /* who approved it */
     char *file_path;              /* absolute */
-    char *relative_path;          /* to the project root */
+    char *relative_path;          /* relative to the project root */
     char *project_root;
     char *change_type; /* "added", "modified", "deleted" */
     int64_t size_bytes, mode;
@@ -39,23 +39,23 @@ struct applied_change_rows {
 void applied_change_row_done(struct applied_change_row *row);
 void applied_change_rows_done(struct applied_change_rows *rows);
 
-/* All of them or none. Those whose id is there already are left as they are: whoever was killed in between says it again. */
+/* Inserts all or none. Keeps an existing row with the same id, so that a caller that was interrupted can repeat the call. */
 int applied_change_row_insert(struct store *store, const struct applied_change_row *rows, size_t count, struct err *err);
 
-/* What is NULL does not restrict. */
+/* NULL does not restrict. */
 struct applied_change_filter {
     const char *owner_id, *host_id, *sandbox_id, *approval_id;
-    const char *project_root, *file_path; /* exact */
+    const char *project_root, *file_path; /* exact match */
     bool only_pending;
 };
 
-/* The newest first. `ret_total` may be NULL. */
+/* Newest first. `ret_total` may be NULL. */
 int applied_change_row_list(struct store *store, const struct applied_change_filter *filter, size_t limit, size_t offset,
                             struct applied_change_rows *ret, int64_t *ret_total, struct err *err);
 
-/* A commit took them up; those that one took up before keep that. Returns how many. */
+/* Records the commit that contains these changes. Changes with an earlier commit keep that. Returns how many changed. */
 int applied_change_row_commit(struct store *store, const char *const *ids, size_t count, const char *hash, const char *message,
                               int64_t now_ns, struct err *err);
 
-/* All of an approval were undone. Returns how many. */
+/* Records that all changes of an approval were undone. Returns how many. */
 int applied_change_row_undo(struct store *store, const char *approval_id, int64_t now_ns, struct err *err);

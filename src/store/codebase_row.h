@@ -1,5 +1,5 @@
 /*
- * What is remembered of a codebase: whose it is and how large. Its files and versions are on disk, on the host that made it.
+ * A codebase's owner and size. Its files and versions are on disk, on the host that made it.
  */
 #pragma once
 
@@ -20,7 +20,7 @@ struct codebase_row {
     char *host_id;
     int64_t size_bytes;
     int64_t file_count;
-    int64_t version; /* counts up with each change of its files */
+    int64_t version; /* increases with each change of its files */
     int64_t created_ns;
     int64_t updated_ns;
 };
@@ -28,7 +28,7 @@ struct codebase_row {
 struct codebase_rows {
     struct codebase_row *rows; /* owned */
     size_t count;
-    char *next_token; /* owned; NULL when there are no more */
+    char *next_token; /* owned; NULL on the last page */
 };
 
 void codebase_row_done(struct codebase_row *row);
@@ -40,14 +40,14 @@ int codebase_row_insert(struct store *store, const struct codebase_row *row, str
 /* ERR_NOT_FOUND. */
 int codebase_row_get(struct store *store, const char *id, struct codebase_row *ret, struct err *err);
 
-/* `owner_id` and `host_id` may be NULL: any. */
+/* `owner_id` and `host_id` may be NULL for any. */
 int codebase_row_list(struct store *store, const char *owner_id, const char *host_id, const struct store_page *page,
                       struct codebase_rows *ret, struct err *err);
 
-/* Size, count, version and updated_ns of `row`; the rest of it is not looked at. When the database knows a later version
- * already, that stays: who comes late changes nothing, and no order of callers matters. ERR_NOT_FOUND. */
+/* Stores size, count, version and updated_ns; ignores the other fields of `row`. Does nothing if the stored version is later,
+ * so the order of callers does not matter. ERR_NOT_FOUND. */
 int codebase_row_update(struct store *store, const struct codebase_row *row, struct err *err);
 
-/* ERR_FAILED_PRECONDITION while sandboxes on it are starting, running or stopping, unless `force`. Nobody can start
- * one in between. */
+/* ERR_FAILED_PRECONDITION while sandboxes on it are starting, running or stopping, unless `force`. No sandbox can start between
+ * the check and the deletion. */
 int codebase_row_delete(struct store *store, const char *id, bool force, struct err *err);

@@ -1,7 +1,7 @@
 /*
- * The audit: what happened, in the order in which it was written down. A sequence is never used twice, also after old events
- * were trimmed, and an event is never seen before one with a smaller sequence: who has read up to N misses nothing by going on
- * from N.
+ * The audit log: events in the order of their insertion. A sequence number is never reused, even after old events are removed.
+ * No event becomes visible after one with a larger number, so a reader that continues from the last number it saw misses
+ * nothing.
  */
 #pragma once
 
@@ -14,14 +14,14 @@
 #include "store/store.h"
 
 struct event_row {
-    int64_t sequence; /* the database's */
+    int64_t sequence; /* assigned by the database */
     int64_t time_ns;
     char *type; /* "sandbox_created"; all texts owned */
     char *sandbox_id;
     char *codebase_id;
     char *owner_id;
     char *host_id;
-    char *payload; /* JSON, as it is to be shown */
+    char *payload; /* JSON, shown unchanged */
 };
 
 struct event_rows {
@@ -32,28 +32,28 @@ struct event_rows {
 void event_row_done(struct event_row *row);
 void event_rows_done(struct event_rows *rows);
 
-/* All of them or none. On PostgreSQL appends wait for each other: whoever has many events collects them. The sequence of the
- * last may be of no interest: NULL. */
+/* Appends all or none. On PostgreSQL appends wait for each other, so collect events before appending them. `ret_last`, the last
+ * event's number, may be NULL. */
 int event_row_append(struct store *store, const struct event_row *rows, size_t count, int64_t *ret_last, struct err *err);
 
-/* What is NULL or 0 does not restrict. */
+/* NULL or 0 does not restrict. */
 struct event_filter {
-    int64_t after;  /* sequence */
-    int64_t before; /* sequence */
+    int64_t after;  /* sequence number, exclusive */
+    int64_t before; /* sequence number, exclusive */
     const char *type;
     const char *sandbox_id;
     const char *codebase_id;
     const char *owner_id;
     const char *host_id;
     int64_t since_ns;
-    int64_t until_ns; /* not included */
+    int64_t until_ns; /* exclusive */
     bool newest_first;
 };
 
-/* The next page begins after (newest first: before) the last sequence of this one. `limit` 0: STORE_PAGE_MAX. */
+/* The next page begins after (newest first: before) the last number of this page. `limit` 0: STORE_PAGE_MAX. */
 int event_row_query(struct store *store, const struct event_filter *filter, size_t limit, struct event_rows *ret,
                     struct err *err);
 
-/* Of the oldest `limit` events, removes those from before `before_ns` and (`keep` > 0) those that about `keep` others came
- * after. Small steps, so that nobody waits long; again until it returns 0, how many it removed. */
+/* Looks at the oldest `limit` events. Removes those before `before_ns` and, if `keep` > 0, those that about `keep` newer events
+ * follow. The steps are small so that other writers do not wait long. Returns how many it removed; repeat until 0. */
 int event_row_trim(struct store *store, int64_t before_ns, int64_t keep, unsigned limit, struct err *err);

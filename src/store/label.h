@@ -1,4 +1,4 @@
-/* Labels: pairs of texts that an owner puts on a sandbox, in the order in which they came. */
+/* Labels: pairs of texts that an owner attaches to a sandbox, kept in their order. */
 #pragma once
 
 #include <stddef.h>
@@ -23,7 +23,8 @@ void label_list_add(struct label_list *list, const char *key, const char *value)
 void label_list_done(struct label_list *list);
 const char *label_list_get(const struct label_list *list, const char *key); /* or NULL */
 
-/* As one text in which a label is found by its own text, wherever it stands: separators are escaped in what is between them. */
+/* Encodes the labels in one text. Separators inside keys and values are escaped, so that a search for one label's text finds
+ * exactly that label. */
 void label_add_text(struct buf *out, const char *key, const char *value);
 void label_list_add_text(const struct label_list *list, struct buf *out);
 int label_list_parse(const char *text, size_t len, struct label_list *ret); /* -EUCLEAN */

@@ -1,17 +1,18 @@
 /*
- * What is remembered of a sandbox: over what it was made, with which options, and what is intended with it. The supervisor knows what is so.
+ * A sandbox's row: its base, its options and its intended state. Its supervisor knows the actual state.
  *
- * Two axes. Its life (`status`):
+ * There are two axes. The first is its life (`status`):
  *
  *     CREATING ─┬▶ PENDING ──▶ STARTING ──▶ RUNNING ──▶ STOPPING ──▶ STOPPED ──▶ STARTING ...
  *               └▶ RUNNING                  each of them ──▶ ERROR, DELETING;  at rest ──▶ DELETED ──▶ STOPPED
  *
- * And what was decided about its changes (`decision`): open, approved or rejected. A decided sandbox is at rest; whoever starts or restores
- * it opens it again. A row changes on either axis by sandbox_row_move() only, which knows the moves there are (sandbox_move.c). Every
- * change counts row_version up.
+ * The second is the decision about its changes (`decision`): open, approved or rejected. A decided sandbox is at rest; starting
+ * or restoring it opens the decision again. Only sandbox_row_move() changes either axis, along the moves listed in
+ * sandbox_move.c. Every change increases row_version.
  *
- * A sandbox over a directory may reserve paths of the host: no other sandbox of the host may reserve the same, one above or one beneath.
- * It holds them while its decision is open and it is not deleted, also while it is stopped; one that could not be made holds nothing. The check and the insertion are one transaction.
+ * A sandbox over a directory may reserve paths of the host. No other sandbox of the host may then reserve the same path, one
+ * above or one beneath it. It holds its paths while its decision is open and it is not deleted, also while it is stopped. A sandbox
+ * whose creation failed holds nothing. The check and the insertion are one transaction.
  */
 #pragma once
 
@@ -26,7 +27,7 @@
 #include "store/label.h"
 #include "store/store.h"
 
-/* The first four numbered as in the API, which shows the others as one of them. In the database: never renumbered. */
+/* Stored in the database: never renumber. The first four have the API's numbers; the API shows the others as one of them. */
 enum sandbox_status {
     SANDBOX_STATUS_UNSPECIFIED = 0,
     SANDBOX_STATUS_PENDING = 1,
@@ -46,23 +47,23 @@ enum sandbox_status {
 
 const char *sandbox_status_name(enum sandbox_status status); /* "running" */
 
-/* In the database, too. */
+/* Stored in the database. */
 enum sandbox_decision {
     SANDBOX_DECISION_OPEN = 0,
     SANDBOX_DECISION_APPROVED = 1,
     SANDBOX_DECISION_REJECTED = 2,
 };
 
-/* Both axes in one word, as reviewers and /api/v1 see them. Derived, and nowhere kept. */
+/* Both axes in one word, for reviewers and /api/v1. Computed, never stored. */
 enum sandbox_state {
     SANDBOX_STATE_NONE,
     SANDBOX_STATE_CREATING,
     SANDBOX_STATE_ACTIVE,  /* starting, running, stopping */
-    SANDBOX_STATE_STOPPED, /* at rest, for whatever reason: it can be started */
+    SANDBOX_STATE_STOPPED, /* at rest for any reason; it can be started */
     SANDBOX_STATE_APPROVED,
     SANDBOX_STATE_REJECTED,
     SANDBOX_STATE_DELETED,
-    SANDBOX_STATE_ERROR, /* it could not be made; there is nothing but its row */
+    SANDBOX_STATE_ERROR, /* creation failed; only the row exists */
     SANDBOX_STATE_COUNT,
 };
 
@@ -75,28 +76,28 @@ bool sandbox_state_parse(const char *name, enum sandbox_state *ret);
 /* All texts and bytes owned. */
 struct sandbox_row {
     char *id;
-    char *name; /* "": none; no other of its owner's has the same */
+    char *name; /* "" for none; unique among its owner's sandboxes */
     char *owner_id;
     char *host_id;
-    char *codebase_id;     /* "" for one over a directory */
-    char *scope_path;      /* that directory; "" for one over a codebase */
-    char *project_root;    /* of one over a directory: which the directory lies in, or is */
+    char *codebase_id;     /* "" if it is over a directory */
+    char *scope_path;      /* that directory; "" if it is over a codebase */
+    char *project_root;    /* if over a directory: the project that contains the directory */
     char **reserved_paths; /* ended by NULL; clean and absolute */
-    bool no_lock;          /* it reserves none */
+    bool no_lock;          /* it reserves no paths */
     int status;            /* enum sandbox_status */
     int decision;          /* enum sandbox_decision */
-    char *reason;          /* what went wrong last */
-    bool restarts;         /* the server starts it again when it ended while no server was there */
-    char *creator;         /* for whom it was made, in the words of its owner, who sees it */
+    char *reason;          /* the last failure */
+    bool restarts;         /* the server restarts it if it ended while no server ran */
+    char *creator;         /* for whom its owner made it, in the owner's words; shown to the owner */
     char *creator_type;
     struct buf rules;
-    char *preset; /* with which it was made */
+    char *preset; /* the preset it was made with */
     struct label_list labels;
     char *tags, *metadata, *behavior; /* JSON */
     int runtime;                      /* numbered as in the API */
     char *driver;
     char *image;
-    int64_t memory_bytes; /* limits: 0 is none given */
+    int64_t memory_bytes; /* limits: 0 for none */
     int64_t cpu_quota;
     int64_t cpu_shares;
     int64_t pids_limit;
@@ -104,9 +105,9 @@ struct sandbox_row {
     char *network;
     bool sync_on_completion;
     char *base_commit;
-    char *idempotency_key;          /* that it was asked for with, to be shown: what counts is the claim (idempotency_row.h) */
-    struct buf extra;               /* whatever else its owner keeps with it */
-    int64_t size_bytes, file_count; /* of its changes, when they were last measured */
+    char *idempotency_key;          /* the key of its creation, only for display: the claim in idempotency_row.h decides */
+    struct buf extra;               /* other data of the modules above */
+    int64_t size_bytes, file_count; /* of its changes, as last measured */
     int64_t created_ns;             /* times: 0 is never */
     int64_t started_ns;
     int64_t used_ns;
@@ -114,7 +115,7 @@ struct sandbox_row {
     int64_t stopped_ns;
     int64_t approved_ns;
     int64_t closed_ns;  /* approved or rejected */
-    int64_t deleted_ns; /* since then it has no files, or has them in the trash */
+    int64_t deleted_ns; /* after this it has no files, or has them in the trash */
     int64_t expires_ns;
     int64_t row_version;
 };
@@ -122,7 +123,7 @@ struct sandbox_row {
 struct sandbox_rows {
     struct sandbox_row *rows; /* owned */
     size_t count;
-    char *next_token; /* owned; NULL when there are no more */
+    char *next_token; /* owned; NULL on the last page */
 };
 
 void sandbox_row_done(struct sandbox_row *row);
@@ -135,16 +136,16 @@ static inline bool sandbox_row_is_over_directory(const struct sandbox_row *row)
 
 enum sandbox_state sandbox_row_state(const struct sandbox_row *row);
 
-/* ---- making one (sandbox_insert.c) ---- */
+/* ---- inserting (sandbox_insert.c) ---- */
 
-/* How a path of another sandbox lies, seen from ours. */
+/* The position of another sandbox's path relative to ours. */
 enum sandbox_overlap { SANDBOX_OVERLAP_EXACT, SANDBOX_OVERLAP_ABOVE, SANDBOX_OVERLAP_BENEATH };
 
-/* A sandbox that holds a path which was to be reserved. */
+/* A sandbox that holds a path which the new one would reserve. */
 struct sandbox_conflict {
     char id[SANDBOX_ID_MAX];
     char *owner_id, *creator; /* owned */
-    char *path, *wanted;      /* owned: what it holds, and what of ours meets that */
+    char *path, *wanted;      /* owned: the path that it holds, and our path that overlaps with it */
     enum sandbox_overlap overlap;
     enum sandbox_state state;
 };
@@ -156,26 +157,27 @@ struct sandbox_conflicts {
 
 void sandbox_conflicts_done(struct sandbox_conflicts *conflicts);
 
-/* What an insertion, or a sandbox that comes back, is held to; and who is in the way. */
+/* The conditions for inserting or restoring a sandbox, and the conflicts found. */
 struct sandbox_admission {
-    unsigned max_per_owner;             /* on all hosts together; 0: any number */
-    unsigned max_over_directories;      /* of this host */
-    bool is_there;                      /* it exists, and the row only says so: neither number nor paths are checked */
-    struct sandbox_conflicts conflicts; /* after -EBUSY; to be done with */
+    unsigned max_per_owner;             /* on all hosts; 0: unlimited */
+    unsigned max_over_directories;      /* on this host */
+    bool is_there;                      /* the sandbox exists and only its row is missing: do not check numbers and paths */
+    struct sandbox_conflicts conflicts; /* after -EBUSY; call sandbox_conflicts_done() */
 };
 
 /*
- * Sets row_version to 1. Two that are inserted at once cannot both be the last that there is room for. `room` may be NULL: any number.
- * ERR_NOT_FOUND: its codebase is not there. ERR_ALREADY_EXISTS: the id, or the name (NAME_TAKEN). ERR_RESOURCE_EXHAUSTED (-EDQUOT,
+ * Sets row_version to 1. Concurrent insertions cannot exceed the limits. `room` may be NULL: no limits. ERR_NOT_FOUND: its
+ * codebase does not exist. ERR_ALREADY_EXISTS: the id, or the name (NAME_TAKEN). ERR_RESOURCE_EXHAUSTED (-EDQUOT,
  * TOO_MANY_SANDBOXES). ERR_FAILED_PRECONDITION (-EBUSY, SCOPE_CONFLICT).
  */
 int sandbox_row_insert(struct store *store, struct sandbox_row *row, struct sandbox_admission *room, struct err *err);
 
-/* Whether other sandboxes hold the row's reserved paths, one above or one beneath now; nothing is inserted. Uses id, host_id and
- * reserved_paths of the row. ERR_FAILED_PRECONDITION (-EBUSY, SCOPE_CONFLICT) with the conflicts in `room`. */
-int sandbox_row_check_paths(struct store *store, const struct sandbox_row *row, struct sandbox_admission *room, struct err *err);
+/* Checks whether other sandboxes now hold the row's reserved paths, or paths above or beneath them, without inserting. Uses id,
+ * host_id and reserved_paths of the row. ERR_FAILED_PRECONDITION (-EBUSY, SCOPE_CONFLICT) with the conflicts in `room`. */
+int sandbox_row_check_paths(struct store *store, const struct sandbox_row *row, struct sandbox_admission *room,
+                            struct err *err);
 
-/* Whether it holds the paths that it reserved, if it reserved any. */
+/* Whether it holds reserved paths now. */
 bool sandbox_row_holds(const struct sandbox_row *row);
 
 /* ---- finding ---- */
@@ -183,17 +185,18 @@ bool sandbox_row_holds(const struct sandbox_row *row);
 int sandbox_row_get(struct store *store, const char *id, struct sandbox_row *ret, struct err *err);
 
 /*
- * By what people call it: its name, else its id or a beginning of it that no other has, with or without prefix, or as a UUID. `owner_id`
- * NULL: anybody's. Deleted ones only where no other is meant. ERR_NOT_FOUND; ERR_INVALID_ARGUMENT, with up to eight ids, when several are.
+ * Finds a sandbox by its name, else by its id or a unique beginning of it, with or without prefix, or as a UUID. `owner_id`
+ * NULL: of any owner. Considers deleted sandboxes only if no other matches. ERR_NOT_FOUND; ERR_INVALID_ARGUMENT with up to
+ * eight ids if several match.
  */
 int sandbox_row_find(struct store *store, const char *owner_id, const char *text, struct sandbox_row *ret, struct err *err);
 
 enum sandbox_base { SANDBOX_BASE_ANY, SANDBOX_BASE_CODEBASE, SANDBOX_BASE_DIRECTORY };
 
-/* What is NULL or 0 does not restrict. */
+/* NULL or 0 does not restrict. */
 struct sandbox_filter {
     const char *owner_id, *host_id, *codebase_id;
-    const char *name, *creator, *project_root, *scope_path; /* exact */
+    const char *name, *creator, *project_root, *scope_path; /* exact match */
     enum sandbox_base base;
     unsigned statuses;       /* bits */
     unsigned states;         /* bits */
@@ -201,13 +204,13 @@ struct sandbox_filter {
     const char *const *tags; /* it has all of them; at most 8 */
     size_t tag_count;
     const struct label_list *labels; /* it has all of them; at most 8 */
-    int64_t expires_until_ns;        /* it has an end, and that is not later */
+    int64_t expires_until_ns;        /* it expires, at this time at the latest */
 };
 
-/* The oldest first, by pages. */
+/* Oldest first, by page tokens. */
 int sandbox_row_list(struct store *store, const struct sandbox_filter *filter, const struct store_page *page,
                      struct sandbox_rows *ret, struct err *err);
-/* By number, the newest first. `ret_total` may be NULL: how many there are without `limit` and `offset`. */
+/* Newest first, by limit and offset. `ret_total` may be NULL; it ignores `limit` and `offset`. */
 int sandbox_row_list_window(struct store *store, const struct sandbox_filter *filter, size_t limit, size_t offset,
                             struct sandbox_rows *ret, int64_t *ret_total, struct err *err);
 int sandbox_row_count(struct store *store, const struct sandbox_filter *filter, int64_t *ret, struct err *err);
@@ -221,38 +224,38 @@ int sandbox_row_count_states(struct store *store, const struct sandbox_filter *f
 
 /* ---- changing ---- */
 
-/* One step, on one axis or both. */
+/* One move, on one axis or both. */
 struct sandbox_move {
     const char *id;
-    unsigned from;        /* bits: the statuses that it may have now; 0: any that leads there */
-    unsigned from_states; /* the same by states; 0: any */
-    int64_t row_version;  /* and this version, unless 0 */
+    unsigned from;        /* bits: the allowed current statuses; 0: all that can move to `to` */
+    unsigned from_states; /* bits: the allowed current states; 0: any */
+    int64_t row_version;  /* the expected version; 0: any */
     enum sandbox_status to;
-    bool decides; /* it has this decision then, instead of the one it has: */
+    bool decides; /* whether to change the decision, to this: */
     enum sandbox_decision decision;
     const char *reason; /* NULL: "" */
-    bool forgets_key;   /* the idempotency key that it was asked for with is free again */
-    bool forgets_name;  /* its name is */
+    bool forgets_key;   /* frees the idempotency key of its creation */
+    bool forgets_name;  /* frees its name */
     int64_t now_ns;
-    struct sandbox_admission
-        *room; /* of one that comes back from where it holds nothing; NULL: any number, and nobody asks who is in the way */
+    struct sandbox_admission *room; /* if the move makes it hold its paths again; NULL: no limits, conflicts are not reported */
 };
 
 /*
- * `ret`, if not NULL, is the row as it is then. ERR_NOT_FOUND, also for STARTING when its codebase is gone. -ESTALE:
- * ERR_FAILED_PRECONDITION (INVALID_STATE) when it is not as `from` says or there is no such move, ERR_ABORTED (VERSION_MISMATCH) when the
- * version is another. A sandbox that comes back may also meet what an insertion may.
+ * `ret`, if not NULL, is the row after the move. ERR_NOT_FOUND, for STARTING also if its codebase does not exist. -ESTALE:
+ * ERR_FAILED_PRECONDITION (INVALID_STATE) if the current state does not match `from` or there is no such move, ERR_ABORTED
+ * (VERSION_MISMATCH) if the version differs. A restored sandbox can also fail like an insertion.
  */
 int sandbox_row_move(struct store *store, const struct sandbox_move *move, struct sandbox_row *ret, struct err *err);
 
-/* Writes what its directory knows (name, owner, base, rules, preset, runtime, driver, image, limits, network, sync_on_completion), and labels,
- * tags, metadata, behavior, base_commit, extra, updated_ns and expires_ns, if the row is still of row->row_version; counts that up. ERR_ABORTED (-ESTALE, VERSION_MISMATCH) if it is not: get it again. */
+/* Stores the fields that its directory has, too (name, owner, base, rules, preset, runtime, driver, image, limits, network,
+ * sync_on_completion), and labels, tags, metadata, behavior, base_commit, extra, updated_ns and expires_ns, if the stored
+ * version is row->row_version; then increases that. Otherwise ERR_ABORTED (-ESTALE, VERSION_MISMATCH): get the row again. */
 int sandbox_row_update(struct store *store, struct sandbox_row *row, struct err *err);
 
-/* It was used now, unless that was noted less than a second ago. Not counted as a change. */
+/* Records its last use, at most once a second. Does not increase row_version. */
 int sandbox_row_touch(struct store *store, const char *id, int64_t now_ns, struct err *err);
-/* How large its changes are. Not counted as a change either. */
+/* Records the size of its changes. Does not increase row_version. */
 int sandbox_row_measure(struct store *store, const char *id, int64_t size_bytes, int64_t file_count, struct err *err);
 
-/* With its sessions. */
+/* Deletes its sessions, too. */
 int sandbox_row_delete(struct store *store, const char *id, struct err *err);

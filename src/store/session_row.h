@@ -1,5 +1,4 @@
-/* What is remembered of a session: a shell in a sandbox. The shell itself lives in the sandbox; its row goes with the
- * sandbox's. */
+/* A session: a shell in a sandbox. The shell itself runs in the sandbox. Deleting the sandbox's row deletes this one. */
 #pragma once
 
 #include <stddef.h>
@@ -26,25 +25,25 @@ struct session_row {
 struct session_rows {
     struct session_row *rows; /* owned */
     size_t count;
-    char *next_token; /* owned; NULL when there are no more */
+    char *next_token; /* owned; NULL on the last page */
 };
 
 void session_row_done(struct session_row *row);
 void session_rows_done(struct session_rows *rows);
 
-/* ERR_NOT_FOUND when its sandbox is not there, ERR_ALREADY_EXISTS. */
+/* ERR_NOT_FOUND if its sandbox does not exist, ERR_ALREADY_EXISTS. */
 int session_row_insert(struct store *store, const struct session_row *row, struct err *err);
 int session_row_get(struct store *store, const char *id, struct session_row *ret, struct err *err);
 
-/* Those of a sandbox, of a host, or (both NULL) all; with `status` other than UNSPECIFIED only such. */
+/* Lists the sessions of a sandbox, of a host, or (both NULL) all. `status` UNSPECIFIED does not restrict. */
 int session_row_list(struct store *store, const char *sandbox_id, const char *host_id, enum session_status status,
                      const struct store_page *page, struct session_rows *ret, struct err *err);
 
-/* ERR_FAILED_PRECONDITION (-ESTALE) when it was closed before: of two who close it, one does. */
+/* ERR_FAILED_PRECONDITION (-ESTALE) if it is closed already, so only one of two concurrent callers succeeds. */
 int session_row_close(struct store *store, const char *id, int64_t now_ns, struct err *err);
 
-/* All that are open: of a sandbox that stops, or of a host that starts anew. Exactly one of both is given. Returns how many. */
+/* Closes all open sessions of a stopping sandbox, or of a starting host. Give exactly one of both. Returns how many. */
 int session_row_close_all(struct store *store, const char *sandbox_id, const char *host_id, int64_t now_ns, struct err *err);
 
-/* Removes sessions of a host that were closed before. Returns how many, at most `limit`. */
+/* Removes sessions of a host that were closed before this time. Returns how many, at most `limit`. */
 int session_row_trim(struct store *store, const char *host_id, int64_t closed_before_ns, unsigned limit, struct err *err);

@@ -1,8 +1,8 @@
 /*
- * What the files of this module share.
+ * Shared by the files of this module.
  *
- * Locks, each taken last of all that its thread holds: pool->lock; store->job_lock. None is held during a call of the database;
- * who leads a batch of jobs (job.c) is the only one to use the writing connection, without a lock.
+ * Each of the locks pool->lock and store->job_lock is the last that its thread takes. No thread holds one during a database
+ * call. Only the leader of a batch of jobs (txn.c) uses SQLite's writing connection, without a lock.
  */
 #pragma once
 
@@ -20,11 +20,11 @@ struct store {
     struct db_config config; /* owned; constant */
     int64_t patience_ns;
     struct pool readers;
-    struct pool writers; /* SQLite: one connection. PostgreSQL: not used, `readers` write too */
+    struct pool writers; /* SQLite: one connection. PostgreSQL: unused, `readers` write too */
     struct store_metrics meter;
     _Atomic uint64_t commits, writes, retries;
 
-    pthread_mutex_t job_lock; /* guards what follows */
+    pthread_mutex_t job_lock; /* guards the following fields */
     struct job *job_first;    /* borrowed: waiting jobs, each on its caller's stack */
     struct job **job_end;
     bool job_is_led;

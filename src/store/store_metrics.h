@@ -1,6 +1,6 @@
 /*
- * How long calls of the store take: a histogram for each kind of call. Counting is lock-free; a reader may see a call in the
- * count and not yet in its bucket.
+ * Durations of the store's calls: a histogram for each kind of call. Counting is lock-free; a reader may see a call counted
+ * before it is in a bucket.
  */
 #pragma once
 
@@ -52,14 +52,14 @@ enum store_call {
         STORE_CALL_CALL_COUNT
 };
 
-/* Upper bounds in microseconds: 16, 32, 64 ... ; the last bucket has none. */
+/* Upper bounds in microseconds: 16, 32, 64 ... The last bucket has no bound. */
 #define STORE_CALL_BUCKETS 18
 #define STORE_CALL_FIRST_US 16
 
 struct store_metrics {
     struct {
         _Atomic uint64_t count;
-        _Atomic uint64_t failures; /* without NOT_FOUND and the like: those are answers */
+        _Atomic uint64_t failures; /* without NOT_FOUND and the like, which are normal answers */
         _Atomic uint64_t sum_ns;
         _Atomic uint64_t buckets[STORE_CALL_BUCKETS];
     } calls[STORE_CALL_CALL_COUNT];
@@ -67,7 +67,7 @@ struct store_metrics {
 
 const char *store_call_name(enum store_call call);
 
-/* In nanoseconds; INT64_MAX for the last. */
+/* In nanoseconds; INT64_MAX for the last bucket. */
 int64_t store_metrics_bucket_end_ns(unsigned bucket);
 
 void store_metrics_add(struct store_metrics *meter, enum store_call call, int64_t ns, bool failed);

@@ -1,6 +1,6 @@
 /*
- * A kind of row, described once: which column is which field of a C struct. From the description come the statements that put
- * rows in and get them out, the checks of what goes in, and the destructor. Private to this module.
+ * Describes a kind of row: which column is which field of a C struct. The description yields the statements that insert and
+ * select rows, the checks of values, and the destructor. Private to this module.
  */
 #pragma once
 
@@ -16,7 +16,7 @@
 enum column_kind {
     COLUMN_TEXT,   /* char *, UTF-8; NULL is stored as "" and comes back as "" */
     COLUMN_PATH,   /* char *, any bytes but NUL */
-    COLUMN_PATHS,  /* char **, ended by NULL; NULL is no path */
+    COLUMN_PATHS,  /* char **, ended by NULL; NULL for no paths */
     COLUMN_INT,    /* int64_t */
     COLUMN_ENUM,   /* int */
     COLUMN_BOOL,   /* bool */
@@ -28,7 +28,7 @@ struct column {
     const char *name;
     size_t offset;
     enum column_kind kind;
-    bool is_changed; /* by table_update(): the others stay as they were inserted */
+    bool is_changed; /* whether table_update() changes it */
 };
 
 #define COLUMN_OF(row, field, kind_of)                                                                                         \
@@ -42,12 +42,10 @@ struct column {
 
 struct table {
     const char *name;
-    const char *noun;      /* for messages: "sandbox" */
-    const char *id_prefix; /* of ids, where the first column is one */
-    bool (*is_id)(
-        const char
-            *text); /* where ids are more than that and digits: another prefix as long is an id's, too. NULL: they are not */
-    size_t created_offset; /* of created_ns, where there is one */
+    const char *noun;                /* for messages: "sandbox" */
+    const char *id_prefix;           /* of ids, if the first column is one */
+    bool (*is_id)(const char *text); /* checks ids that may have other forms than prefix and digits. NULL: there are none */
+    size_t created_offset;           /* of created_ns, if the row has one */
     const struct column *columns;
     size_t count;
     size_t row_size;
@@ -55,46 +53,46 @@ struct table {
 
 #define QUERY_KEPT_MAX 16
 
-/* A statement that grows with its parameters. */
+/* A statement and its parameters, both built in steps. */
 struct query {
     struct buf text;
     struct db_value values[DB_VALUES_MAX];
     size_t count;
-    struct buf kept[QUERY_KEPT_MAX]; /* owned: values that have no place elsewhere */
+    struct buf kept[QUERY_KEPT_MAX]; /* owned: values that have no other owner */
     size_t kept_count;
 };
 
 #define QUERY_EMPTY ((struct query){ .count = 0 })
 
 void query_done(struct query *query);
-/* "..." and the number of the value: query_add(q, " AND owner_id = ", db_text(owner)). */
+/* Adds the text and the value's number: query_add(q, " AND owner_id = ", db_text(owner)). */
 void query_add(struct query *query, const char *text, struct db_value value);
 void query_add_text(struct query *query, const char *text);
-/* Likewise for a filter: nothing for NULL, which any value matches. */
+/* The same for a filter. Adds nothing if the value is NULL. */
 void query_match_text(struct query *query, const char *text, const char *value);
 void query_match_path(struct query *query, const char *text, const char *path);
-/* A text as a value that lives as long as the query. At most QUERY_KEPT_MAX. */
+/* Copies a text for the lifetime of the query and returns it as a value. At most QUERY_KEPT_MAX. */
 struct db_value query_keep(struct query *query, const char *text, size_t len);
 int query_run(struct query *query, struct db *db, db_row_fn fn, void *cookie, struct err *err);
 
 /* Frees what a row owns and zeroes it. */
 void table_done_row(const struct table *table, void *row);
-/* Likewise each of an array, and the array. */
+/* Frees each row of an array, and the array. */
 void table_done_rows(const struct table *table, void *rows, size_t count);
 
-/* Whether a row's texts are texts, and of bearable size. Asked before a job begins. ERR_INVALID_ARGUMENT. */
+/* Checks that the row's texts are valid UTF-8 and not too large. Call it before a transaction. ERR_INVALID_ARGUMENT. */
 int table_check(const struct table *table, const void *row, struct err *err);
 
-/* "SELECT <all columns> FROM <table>". */
+/* Adds "SELECT <all columns> FROM <table>". */
 void table_select(const struct table *table, struct query *query);
 
 /* -EEXIST with a text that names the row by `id`. */
 int table_insert(const struct table *table, struct db *db, const void *row, const char *id, struct err *err);
 
-/* "UPDATE <table> SET <each changed column> = ...": the caller goes on with " WHERE". */
+/* Adds "UPDATE <table> SET <each changed column> = ...". The caller continues with " WHERE". */
 void table_update(const struct table *table, const void *row, struct query *query);
 
-/* Rows of a query that began with table_select(). */
+/* The rows of a query that began with table_select(). */
 struct table_rows {
     const struct table *table;
     char *rows; /* owned: an array of the table's struct */
@@ -105,6 +103,6 @@ struct table_rows {
 void table_rows_done(struct table_rows *rows);
 int table_collect(struct table_rows *rows, struct query *query, struct db *db, struct err *err);
 
-/* One row into `ret_row`, or -ENOENT: "there is no <noun> '<id>'". */
+/* Returns one row in `ret_row`, or -ENOENT: "there is no <noun> '<id>'". */
 int table_get(const struct table *table, struct query *query, struct db *db, const char *id, void *ret_row, struct err *err);
 int table_not_found(const struct table *table, const char *id, struct err *err);

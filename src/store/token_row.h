@@ -1,6 +1,6 @@
 /*
- * What is remembered of a token, by which a caller says who they are. The secret is not in here: only its SHA-256, which is as
- * good for recognising it and useless to whoever steals the database, because the secret is random and long.
+ * A token, by which a caller authenticates. The row has only the SHA-256 of the secret. That suffices to recognize the secret,
+ * and is useless to a thief of the database, because the secret is random and long.
  */
 #pragma once
 
@@ -25,35 +25,36 @@ struct token_row {
     int64_t expires_ns;
     int64_t revoked_ns;
     int64_t last_used_ns;
-    char **allowed_roots; /* ended by NULL: directories of live scopes */
+    char **allowed_roots; /* ended by NULL: the directories over which its owner may make sandboxes */
     bool is_admin;
 };
 
 struct token_rows {
     struct token_row *rows; /* owned */
     size_t count;
-    char *next_token; /* owned; NULL when there are no more. A page's, not one of these */
+    char *next_token; /* owned; NULL on the last page. A page token, not one of these */
 };
 
 void token_row_done(struct token_row *row);
 void token_rows_done(struct token_rows *rows);
 
-/* Neither revoked nor over. */
+/* Whether it is neither revoked nor expired. */
 bool token_row_is_good(const struct token_row *row, int64_t now_ns);
 
-/* ERR_ALREADY_EXISTS also when the hash is there. */
+/* ERR_ALREADY_EXISTS also if a row has the same hash. */
 int token_row_insert(struct store *store, const struct token_row *row, struct err *err);
 
-/* By the hash of its secret, whatever its state: ask token_row_is_good(). ERR_NOT_FOUND, with a text that says nothing of it.
- * */
+/* Finds a token by the hash of its secret, in any state: check token_row_is_good(). ERR_NOT_FOUND; the text does not mention
+ * the secret. */
 int token_row_find(struct store *store, const unsigned char hash[TOKEN_HASH_LEN], struct token_row *ret, struct err *err);
 
-/* `owner_id` may be NULL: all. */
+/* `owner_id` NULL: of any owner. */
 int token_row_list(struct store *store, const char *owner_id, const struct store_page *page, struct token_rows *ret,
                    struct err *err);
 
-/* One that was revoked keeps its first moment. ERR_NOT_FOUND, also when it is another owner's; `owner_id` NULL is anybody's. */
+/* A revoked token keeps its first time of revocation. ERR_NOT_FOUND, also for another owner's token; `owner_id` NULL: any
+ * owner. */
 int token_row_revoke(struct store *store, const char *id, const char *owner_id, int64_t now_ns, struct err *err);
 
-/* Notes that it was used now, unless that was noted less than `every_ns` ago: a request must not cost a wait for the disk. */
+/* Records its last use, at most once in `every_ns`: a request must not wait for the disk. */
 int token_row_touch(struct store *store, struct token_row *row, int64_t now_ns, int64_t every_ns, struct err *err);

@@ -1,8 +1,8 @@
 /*
- * A piece of work on the database, as one transaction, tried again while that is safe.
+ * Runs a function in a transaction, and repeats it as long as that is safe.
  *
- * The function may be called several times: what it gives back through its cookie it sets anew each time. Whatever it did is
- * undone when it returns a negative errno; then that and its `err` are the result.
+ * The function may be called several times, so it must set its results in the cookie anew each time. If it returns a negative
+ * errno, its changes are rolled back, and that errno and its `err` are the result.
  */
 #pragma once
 
@@ -13,11 +13,11 @@
 typedef int (*txn_fn)(struct db *db, void *cookie, struct err *err);
 
 enum txn_flags {
-    TXN_ONE_STATEMENT = 1, /* at most one of its statements writes, so it needs no transaction around it */
-    TXN_REPEATABLE = 2,    /* done twice is the same as done once, in what it answers too */
+    TXN_ONE_STATEMENT = 1, /* at most one of its statements writes, so it needs no transaction */
+    TXN_REPEATABLE = 2,    /* running it twice has the same effect and result as running it once */
 };
 
 int txn_write(struct store *store, enum store_call call, unsigned flags, txn_fn fn, void *cookie, struct err *err);
 
-/* Reads only, in no transaction: what belongs together comes from one statement. */
+/* Reads without a transaction, so data that belongs together must come from one statement. */
 int txn_read(struct store *store, enum store_call call, txn_fn fn, void *cookie, struct err *err);
