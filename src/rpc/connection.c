@@ -18,25 +18,25 @@
 #define READS_PER_TURN 4
 #define WRITE_BYTES (64u << 10)
 #define LINGER_MS 1000
-#define FAREWELL_MS 1000 /* for the answer to the ping that goes with a shutdown's notice */
+#define FAREWELL_MS 1000 /* for the client's answer to the PING that accompanies a shutdown notice */
 
 struct connection {
-    struct connection_node node; /* the owner's */
+    struct connection_node node; /* for the owner's lists */
     struct rpc_context *ctx;
     int epoll_fd;               /* borrowed */
     int fd;                     /* owned */
-    struct tls_session *tls;    /* owned; NULL: plain */
+    struct tls_session *tls;    /* owned; NULL: no TLS */
     struct conn_shared *shared; /* owned reference */
     struct h2 *h2;              /* owned; from OPEN on */
     enum connection_state state;
     uint32_t watched; /* epoll events */
     struct buf out;   /* frames, sent up to out_sent */
     size_t out_sent;
-    bool is_full; /* the socket takes nothing now */
+    bool is_full; /* the socket accepts nothing now */
     int64_t born_ns, heard_ns, written_ns;
-    int64_t pinged_ns;  /* 0: no answer is waited for */
-    int64_t leaving_ns; /* when it was asked to go; 0: it was not */
-    bool has_left;      /* and it was told that the door is closed */
+    int64_t pinged_ns;  /* 0: no PING is unanswered */
+    int64_t leaving_ns; /* when the shutdown notice was sent; 0: never */
+    bool has_left;      /* and h2_shutdown_now() was called */
     int64_t linger_ns;
 };
 
@@ -55,7 +55,7 @@ static int connection_set_events(struct connection *c, uint32_t events)
     return 0;
 }
 
-/* The descriptor goes now, the memory when the owner comes by: it may be in the middle of a list of events. */
+/* Closes the descriptor now. The owner frees the memory later, because the connection may be in the current list of events. */
 static void connection_kill(struct connection *c)
 {
     c->state = CONNECTION_DEAD;
@@ -68,7 +68,7 @@ static void connection_kill(struct connection *c)
     c->fd = -1;
 }
 
-/* A close(2) with bytes unread makes the kernel reset the connection, and the client may never see what we said last. */
+/* A close(2) with unread input makes the kernel reset the connection, and the client may never see our last frames. */
 static void connection_linger(struct connection *c)
 {
     h2_free(c->h2);
@@ -101,7 +101,7 @@ int connection_new(struct rpc_context *ctx, int epoll_fd, int fd, struct tls *tl
 
     *c = (struct connection){ .ctx = ctx, .epoll_fd = epoll_fd, .fd = fd, .shared = conn_shared_new() };
     c->born_ns = c->heard_ns = c->written_ns = ctx->now_ns;
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes)); /* in vain on a unix socket */
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes)); /* fails on unix sockets, harmlessly */
     r = peer_init(&c->shared->peer, fd);
     if (r == 0)
         r = tls ? tls_session_new(tls, fd, protocols, &c->tls) : open_session(c);
@@ -149,7 +149,7 @@ static ssize_t read_some(struct connection *c, void *bytes, size_t len)
     return n < 0 ? -errno : n;
 }
 
-/* 1: all is out; 0: the socket is full; -errno. */
+/* Returns 1: all is sent; 0: the socket is full; -errno. */
 static int write_out(struct connection *c)
 {
     while (c->out_sent < c->out.len) {
@@ -163,7 +163,7 @@ static int write_out(struct connection *c)
     }
     c->out_sent = 0;
     if (c->out.cap > WRITE_BYTES / 4)
-        buf_done(&c->out); /* a thousand idle connections would keep a thousand of these */
+        buf_done(&c->out); /* otherwise a thousand idle connections would keep a thousand buffers */
     else
         buf_clear(&c->out);
     return 1;
@@ -204,7 +204,7 @@ void connection_flush(struct connection *c)
         connection_linger(c);
         return;
     }
-    /* Somebody who sends and does not read makes us pile up answers to frames; what there is to read then waits. */
+    /* A client that sends without reading makes us queue answers to its frames. Stop reading its input then. */
     uint32_t events = (c->is_full ? EPOLLOUT : 0u) | (c->is_full && h2_is_clogged(c->h2) ? 0u : EPOLLIN);
     if (connection_set_events(c, events) < 0)
         connection_kill(c);
@@ -226,8 +226,8 @@ static void read_in(struct connection *c)
 {
     char *bytes = c->ctx->read_bytes;
 
-    /* What TLS has decrypted already makes no socket readable, so it must be read to its end; that comes, because the client gets no
-     * credit meanwhile. */
+    /* Data that TLS has already decrypted does not make the socket readable, so read until TLS has no more. That ends, because
+     * the client gets no credit meanwhile. */
     for (int i = 0; (c->tls || i < READS_PER_TURN) && c->state == CONNECTION_OPEN; i++) {
         ssize_t n = read_some(c, bytes, RPC_READ_BYTES);
         if (n == -EAGAIN)
@@ -283,7 +283,7 @@ static int64_t connection_earlier_ns(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* True when `since` is so long ago; otherwise that moment is one to come back at. */
+/* Returns true if the time is over; otherwise `next` becomes the end of it if that is earlier. */
 static bool is_over(const struct connection *c, int64_t since_ns, unsigned ms, int64_t *next)
 {
     int64_t at = since_ns + ms * CLOCK_NS_PER_MS;
@@ -337,7 +337,7 @@ int64_t connection_tick(struct connection *c)
         h2_shutdown_now(c->h2);
         connection_flush(c);
     }
-    /* Any of these may have been the last it had to say. */
+    /* Each of these may have sent the last output and started to linger. */
     if (c->state == CONNECTION_LINGER)
         is_over(c, c->linger_ns, LINGER_MS, &next);
     return next;

@@ -10,7 +10,7 @@ void deadline_heap_done(struct deadline_heap *heap)
     *heap = (struct deadline_heap){ 0 };
 }
 
-/* Places count from 1: a parent's is half its child's. */
+/* Places count from 1, so a parent's place is half its child's. */
 static void deadline_put(struct deadline_heap *heap, size_t place, struct deadline *deadline)
 {
     heap->items[place - 1] = deadline;

@@ -8,10 +8,11 @@
 
 #include "base/mem.h"
 
-/* A buffer that once held a large message does not keep its memory. */
+/* Larger buffers are freed when they are empty. */
 #define BUFFER_KEEP (64u << 10)
 
-/* Of a message: a stream's window is larger, so more than this comes by itself. */
+/* Input of an unfinished message that makes `input_fd` readable. A stream's window is larger, so the client can send this
+ * much. */
 #define INPUT_ENOUGH (16u << 10)
 
 struct grpc_call *grpc_call_new(struct rpc_context *ctx, struct conn_shared *shared)
@@ -67,7 +68,7 @@ void grpc_call_empty(struct buf *buf)
         buf_clear(buf);
 }
 
-/* A whole message, or so much of one that the rest comes only when this is taken. */
+/* A whole message, or so much of one that the handler must read before the client can send the rest. */
 static bool has_input(const struct grpc_call *call)
 {
     size_t there = call->in.len - call->in_taken;
@@ -87,7 +88,7 @@ void grpc_call_show_input(struct grpc_call *call)
 
     if (call->input_fd < 0)
         return;
-    /* Neither waits: the descriptor does not, and says so. */
+    /* The descriptor is non-blocking. A failure means that it already has the right state. */
     if (has_input(call))
         (void) !write(call->input_fd, &count, sizeof(count));
     else
@@ -117,7 +118,7 @@ void grpc_call_feed_end(struct grpc_call *call)
     pthread_mutex_unlock(&call->lock);
 }
 
-/* With the lock held. */
+/* Call with the lock held. */
 static void drop_out(struct grpc_call *call)
 {
     atomic_fetch_sub(&call->shared->queued_bytes, call->out.len - call->out_taken);

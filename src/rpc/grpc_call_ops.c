@@ -1,4 +1,4 @@
-/* The handler's side of a call: what `struct call` promises. */
+/* The handler's side of a call: implements `struct call`. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
@@ -12,11 +12,11 @@
 
 #define STEP_BYTES (64u << 10)
 
-/* Credit is given back in pieces: each is a message to the I/O thread. Small against the stream's window, or the client would wait for
- * what we sit on. */
+/* The handler gives credit back in pieces of this size, because each piece is a message to the I/O thread. It must be small
+ * compared to the stream's window, or the client would wait for credit that we hold. */
 #define CREDIT_STEP (16u << 10)
 
-/* With the lock held. False when nothing changed for so long that nothing will. */
+/* Call with the lock held. Returns false if nothing changed until then. */
 static bool wait_until(struct grpc_call *call, const struct timespec *until)
 {
     return pthread_cond_timedwait(&call->changed, &call->lock, until) != ETIMEDOUT;
@@ -27,7 +27,7 @@ static struct timespec after_ms(unsigned ms)
     return clock_timespec_of_ns(clock_now_ns() + ms * CLOCK_NS_PER_MS);
 }
 
-/* Some of what came, at least a byte. 0 at the end; -ECANCELED. */
+/* Reads the input that has arrived, at least one byte. 0 at the end; -ECANCELED. */
 static ssize_t read_some(struct grpc_call *call, void *bytes, size_t len)
 {
     struct timespec until = after_ms(call->ctx->limits.stall_ms);
@@ -37,7 +37,7 @@ static ssize_t read_some(struct grpc_call *call, void *bytes, size_t len)
     pthread_mutex_lock(&call->lock);
     while (!call->is_cancelled && call->in.len == call->in_taken && !call->in_done) {
         if (!wait_until(call, &until) && !may_pause && call->in.len == call->in_taken && !call->in_done)
-            grpc_call_mark_cancelled(call); /* one request, and it does not come */
+            grpc_call_mark_cancelled(call); /* a call with a single request timed out before it arrived */
         else if (may_pause)
             until = after_ms(call->ctx->limits.stall_ms);
     }
@@ -62,7 +62,7 @@ static ssize_t read_some(struct grpc_call *call, void *bytes, size_t len)
     return n;
 }
 
-/* 1: all of it, 0: the end came before the first byte. */
+/* Returns 1, or 0 if the input ended before the first byte. */
 static int read_all(struct grpc_call *call, void *bytes, size_t len, struct err *err)
 {
     size_t have = 0;
@@ -98,7 +98,8 @@ static int unpack_gzip(struct grpc_call *call, const struct buf *packed, struct 
     return r < 0 ? err_set(err, ERR_INTERNAL, r, "a message is not compressed as the call says") : 0;
 }
 
-/* Of a length that the client has announced: the memory follows what it really sends, or announcing much would be a way to take ours. */
+/* Reads `len` bytes as the client announced them. Allocates only as data arrives, because otherwise a client could make us
+ * allocate by announcing much. */
 static int read_announced(struct grpc_call *call, size_t len, struct buf *out, struct err *err)
 {
     while (out->len < len) {
@@ -116,7 +117,7 @@ static int read_announced(struct grpc_call *call, size_t len, struct buf *out, s
     return 1;
 }
 
-/* The bytes of the next message. 1, 0 at the end, or what went wrong. */
+/* Reads the next message. Returns 1, 0 at the end, or an error. */
 static int read_message(struct grpc_call *call, struct buf *out, struct err *err)
 {
     autodone(buf) struct buf packed = BUF_EMPTY;
@@ -166,14 +167,15 @@ static int recv_message(struct call *base, ProtobufCMessage **ret, struct err *e
     return 1;
 }
 
-/* With the lock held. */
+/* Call with the lock held. */
 static bool has_room(const struct grpc_call *call)
 {
     return call->out.len - call->out_taken <= GRPC_CALL_OUT_MAX / 2 &&
            atomic_load(&call->shared->queued_bytes) < call->shared->queued_max;
 }
 
-/* Waits for room and takes it: what it is for is packed only then, or many that wait would each hold a message. */
+/* Waits for room and reserves it. Callers pack their message only after this, because otherwise each waiting call would hold
+ * one. */
 static int grpc_call_reserve(struct grpc_call *call, size_t len)
 {
     struct timespec until = after_ms(call->ctx->limits.slow_reader_ms);
@@ -190,7 +192,7 @@ static int grpc_call_reserve(struct grpc_call *call, size_t len)
     return is_cancelled ? -ECANCELED : 0;
 }
 
-/* Takes the bytes of `message`, for which there is room. */
+/* Takes the bytes of `message`, for which room is reserved. */
 static int grpc_call_queue_message(struct grpc_call *call, struct buf *message)
 {
     int r = 0;
@@ -211,7 +213,7 @@ static int grpc_call_queue_message(struct grpc_call *call, struct buf *message)
     return r;
 }
 
-/* The handler cannot mend it: the client is told this, whatever else comes. */
+/* The handler cannot change this status later. */
 static int reject_answer(struct grpc_call *call, size_t len, size_t max)
 {
     struct err err = ERR_NONE;
@@ -243,7 +245,7 @@ static int send_message(struct call *base, const ProtobufCMessage *message)
     buf_add(&bytes, &wire_len, sizeof(wire_len));
     bytes.len += protobuf_c_message_pack(message, (uint8_t *) bytes.data + bytes.len);
     r = grpc_call_queue_message(call, &bytes);
-    /* A single answer goes with the status, which is about to come. */
+    /* A single answer is sent together with the status, which follows soon. */
     if (r == 0 && base->method->flags & METHOD_SERVER_STREAMS)
         mailbox_post(&call->ctx->mailbox, call);
     return r;

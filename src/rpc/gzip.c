@@ -3,11 +3,11 @@
 #include <errno.h>
 #include <zlib.h>
 
-/* The largest window, and only the gzip format. */
+/* The largest window, gzip format only. */
 #define WINDOW_BITS (15 + 16)
 #define STEP_BYTES (64u << 10)
 
-/* In steps, so that what a small message pretends to become costs nothing before it does. */
+/* Decompresses in steps, so that a small message that expands enormously does not cost memory beyond `max`. */
 static int unpack_steps(z_stream *z, size_t max, struct buf *out)
 {
     size_t begin = out->len;

@@ -8,24 +8,25 @@
 #include "base/mem.h"
 #include "rpc/h2_int.h"
 
-/* The connection's window only says how much may be on its way at once: what has come is counted against the streams. */
+/* The connection's window only limits the bytes in transit. Received bytes count against the streams' windows. */
 #define CONNECTION_WINDOW (1 << 20)
 
-/* Frames that ask something of us and carry nothing. Whatever we send of an answer makes up for them, as clients measure their way to us
- * with pings while they receive. */
+/* Control frames, which cost us work and carry no data. Frames of answers that we send reset the count, because clients measure
+ * the round-trip time with PINGs while they receive. */
 #define FRAMES_BURST 2000
 #define FRAMES_PER_SECOND 100
-/* So many of them a call brings along: clients give each a larger window, and some a priority. How many calls there may be has limits of
- * its own. */
+/* Each call allows this many more: clients enlarge the windows of their streams and some send priorities. The number of calls
+ * has limits of its own. */
 #define FRAMES_PER_CALL 3
 
-/* Header fields beyond the limit are counted and left out, to be answered properly; one that goes on and on is cut off. */
+/* Header fields beyond the limit are counted and dropped, so that we can answer with a proper error. At this multiple of the
+ * limit we reset the stream. */
 #define HEADER_EXCESS 4
 
-/* A header block may come in so many pieces. */
+/* CONTINUATION frames per header block. */
 #define CONTINUATIONS_MAX 8
 
-/* The library's own limit of resets ends connections without saying why. Ours comes before it. */
+/* nghttp2's own limit of resets ends connections without a reason. Ours is lower, so it acts first. */
 #define LIBRARY_RESETS 10000
 
 #define OUTBOUND_MAX 2000
@@ -47,7 +48,7 @@ static void count_reset(struct h2 *h2)
         send_away(h2, "it takes back its calls");
 }
 
-/* Out of the list, with the reference that is the list's. */
+/* Removes the call from the list and drops the list's reference. */
 static void h2_release_call(struct grpc_call *call)
 {
     *call->link_from = call->next;
@@ -72,7 +73,7 @@ static void report_end(struct grpc_call *call)
         ctx->on_call_end(ctx->on_call_end_cookie, &end);
 }
 
-/* The stream is gone, one way or the other. */
+/* Cleans up after a stream that has ended, for whatever reason. */
 static void close_stream(struct grpc_call *call)
 {
     struct h2 *h2 = call->h2;
@@ -87,10 +88,10 @@ static void close_stream(struct grpc_call *call)
     h2_relieve(h2, queued);
 }
 
-/* ---- what nghttp2 tells ---- */
+/* ---- callbacks of nghttp2 ---- */
 
-/* A header block where the client may not send one any more: the connection ends, as one of the two does not know what it is at. Streams
- * that are still there are nghttp2's to judge; data on others it passes over without telling us, as the rules permit. */
+/* Ends the connection if a header block arrives on a closed or skipped stream, because client and server then disagree about
+ * the state. nghttp2 checks open streams itself. It ignores data on others without a callback, as the RFC permits. */
 static void check_stream(struct h2 *h2, const nghttp2_frame_hd *hd)
 {
     enum stream_check word = hd->type == NGHTTP2_HEADERS ? stream_history_open(&h2->past, hd->stream_id) : STREAM_SOUND;
@@ -148,7 +149,7 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 
     (void) flags;
     (void) user;
-    if (!call || call->has_headers) /* trailers of a request mean nothing in gRPC */
+    if (!call || call->has_headers) /* trailers of a request have no meaning in gRPC */
         return 0;
     metadata_add(&call->metadata, name, name_len, value, value_len);
     return call->metadata.size_bytes > HEADER_EXCESS * call->metadata.size_max ? NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE : 0;
@@ -225,7 +226,7 @@ static int on_sent(nghttp2_session *session, const nghttp2_frame *frame, void *u
         if (!call || !(frame->hd.flags & NGHTTP2_FLAG_END_STREAM))
             break;
         call->has_ended = true;
-        /* It may stop sending: nobody will read it. */
+        /* Ask the client to stop sending, because no handler will read it. */
         if (!call->client_is_done)
             nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, frame->hd.stream_id, NGHTTP2_NO_ERROR);
         break;
@@ -233,13 +234,13 @@ static int on_sent(nghttp2_session *session, const nghttp2_frame *frame, void *u
         h2->frames.level = 0;
         break;
     case NGHTTP2_RST_STREAM:
-        /* A client can make us reset its streams as well as do it itself. */
+        /* A client can also provoke resets by us, so count these too. */
         if (frame->rst_stream.error_code != NGHTTP2_NO_ERROR)
             count_reset(h2);
         break;
     case NGHTTP2_GOAWAY:
-        /* The answer to this comes after everything the client sent before it saw the notice. Asked for together with it the ping would
-         * go first: nghttp2 sends those before all else. */
+        /* Send the PING only after the notice: nghttp2 sends PINGs before all other frames. Its answer then comes after
+         * everything that the client sent before it saw the notice. */
         if (h2->is_leaving && !h2->is_left)
             nghttp2_submit_ping(session, NGHTTP2_FLAG_NONE, shutdown_ping);
         break;
@@ -321,7 +322,7 @@ void h2_free(struct h2 *h2)
 {
     if (!h2)
         return;
-    /* Calls that a handler is still at stay, without us. */
+    /* Calls with a running handler continue without the connection. */
     for (struct grpc_call *call = h2->calls, *next; call; call = next) {
         next = call->next;
         if (call->has_stream)
@@ -338,7 +339,7 @@ int h2_feed(struct h2 *h2, const void *bytes, size_t len)
     ssize_t n = nghttp2_session_mem_recv(h2->session, bytes, len);
 
     if (n >= 0)
-        return 0; /* also for what breaks the rules: that is answered with a GOAWAY by itself */
+        return 0; /* also if the client violates the protocol: nghttp2 then sends a GOAWAY */
     if (n != NGHTTP2_ERR_BAD_CLIENT_MAGIC)
         send_away(h2, nghttp2_strerror((int) n));
     return -EPROTO;
@@ -416,7 +417,7 @@ void h2_shutdown(struct h2 *h2)
     if (h2->is_leaving)
         return;
     h2->is_leaving = true;
-    /* Two steps, so that a call already on its way to us is served. */
+    /* A notice first and the final GOAWAY later, so that calls already in transit are served. */
     nghttp2_submit_shutdown_notice(h2->session);
 }
 

@@ -5,7 +5,7 @@
 
 #define FIELDS_MAX (8 + STATUS_TRAILERS_MAX)
 
-/* nghttp2 copies what is in them. */
+/* The texts are borrowed; nghttp2 copies them. */
 struct fields {
     nghttp2_nv list[FIELDS_MAX];
     size_t count;
@@ -26,7 +26,7 @@ static void add_head(struct fields *fields)
     add_field(fields, "grpc-accept-encoding", "identity,gzip");
 }
 
-/* The status does not change any more once the call is over. */
+/* Reads the status without the lock: it is constant once the call is over. */
 static void add_status(struct fields *fields, const struct status *status)
 {
     static const char *const codes[] = { "0", "1",  "2",  "3",  "4",  "5",  "6",  "7", "8",
@@ -102,7 +102,7 @@ void h2_answer(struct h2 *h2, struct grpc_call *call)
     if (!is_over && !has_bytes)
         return;
     if (!call->has_answered) {
-        /* A single answer goes with its status: three frames in one packet. */
+        /* A single answer is sent with its status: three frames in one packet. */
         if (is_over || call->call.method->flags & METHOD_SERVER_STREAMS)
             answer_first(h2, call, is_over, has_bytes);
     } else if (call->is_deferred) {

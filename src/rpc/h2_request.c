@@ -10,10 +10,11 @@
 #define NAME_MAX_BYTES 256
 #define REQUEST_ID_MAX 64
 
-/* A handler that takes a single request is not woken before there is that much of it, or all: a thread is too dear to wait with. */
+/* Starts a handler with a single request only when this much of it, or all, has arrived: threads are too expensive to wait for
+ * slow clients. */
 #define READY_BYTES (16u << 10)
 
-/* The stream's window while a handler reads from it. Before that it is HTTP/2's own, 64 KiB. */
+/* The stream's window while a handler reads from it. Before that it is HTTP/2's default, 64 KiB. */
 #define RUNNING_WINDOW (256 << 10)
 
 static bool is_grpc(const char *content_type)
@@ -41,7 +42,7 @@ static bool has_service(const struct rpc_context *ctx, const char *service)
     return false;
 }
 
-/* "/sandbox.v1.SandboxService/GetSandbox". The words of a refusal are those that gRPC's own servers use. */
+/* Parses "/sandbox.v1.SandboxService/GetSandbox". The texts of errors are those of gRPC's own servers. */
 static int find_method(struct grpc_call *call, const char *path, struct err *err)
 {
     const struct rpc_context *ctx = call->ctx;
@@ -125,7 +126,7 @@ static bool is_ready(struct grpc_call *call)
 {
     bool streams = call->call.method->flags & METHOD_CLIENT_STREAMS;
 
-    /* Nobody else looks at it before the handler runs. */
+    /* No lock: only this thread uses `in` before the handler runs. */
     return call->client_is_done || call->in.len >= (streams ? 1 : READY_BYTES);
 }
 

@@ -14,7 +14,7 @@
 #include "base/mem.h"
 #include "call/call.h"
 
-/* Each holds a thread, and anybody may ask. */
+/* Each watcher occupies a thread, and the method needs no authentication. */
 #define WATCHERS_MAX 16
 
 struct health {
@@ -22,7 +22,7 @@ struct health {
     struct method_table table;
     pthread_mutex_t lock;
     bool is_serving, is_closed;
-    int watchers[WATCHERS_MAX]; /* eventfds of those that watch; -1: none */
+    int watchers[WATCHERS_MAX]; /* eventfds of the watchers; -1: free */
 };
 
 static int health_check(struct call *call, void *cookie, struct err *err);
@@ -68,7 +68,7 @@ const struct method_table *health_table(const struct health *health)
     return &health->table;
 }
 
-/* With the lock held. */
+/* Call with the lock held. */
 static void wake_all(struct health *health)
 {
     const uint64_t one = 1;
@@ -108,7 +108,7 @@ static bool is_known(const struct health *health, const char *service)
     return false;
 }
 
-/* What was asked for; the text is the caller's. */
+/* Receives the request's service name; free it. */
 static int take_service(struct call *call, char **ret, struct err *err)
 {
     ProtobufCMessage *message = NULL;
@@ -180,7 +180,8 @@ static void health_remove_watcher(struct health *health, int place)
     pthread_mutex_unlock(&health->lock);
 }
 
-/* The state, and again at each change. One that is not known may be some day, by the protocol; here it never will. */
+/* Sends the state now and at each change. For an unknown service, it sends that once: the set of services never changes
+ * here. */
 static int health_report_changes(struct call *call, struct health *health, bool known, int wake_fd)
 {
     struct pollfd fds[] = { { .fd = wake_fd, .events = POLLIN }, { .fd = call_cancel_fd(call), .events = POLLIN } };

@@ -89,7 +89,7 @@ int metadata_parse_timeout(const char *text, int64_t *ret_ns)
     int64_t value = 0, ns;
     size_t digits = strspn(text, "0123456789");
 
-    /* Eight digits are the most there may be. */
+    /* gRPC allows at most eight digits. */
     if (digits == 0 || digits > 8 || text[digits] == '\0' || text[digits + 1] != '\0')
         return -EINVAL;
     for (size_t i = 0; i < digits; i++)

@@ -20,14 +20,14 @@ typedef Grpc__Reflection__V1__ServerReflectionResponse response_proto;
 
 struct reflection {
     Google__Protobuf__FileDescriptorSet *set; /* owned */
-    ProtobufCBinaryData *files;               /* owned: each as bytes, in the order of the set */
+    ProtobufCBinaryData *files;               /* owned: each file packed, in the order of the set */
     const struct method_table *const *tables;
     struct method_table table;
 };
 
 static int answer_all(struct call *call, void *cookie, struct err *err);
 
-/* Both versions have the same messages under other names, and on the wire names do not appear. */
+/* Both versions have the same messages under different names, and names are not sent. */
 #define REFLECTION_METHOD(version)                                                                                             \
     {                                                                                                                          \
         .service = "grpc.reflection." version ".ServerReflection", .name = "ServerReflectionInfo",                             \
@@ -76,7 +76,7 @@ const struct method_table *reflection_table(const struct reflection *reflection)
     return &reflection->table;
 }
 
-/* What follows `name` and a dot in `symbol`; "" when they are the same; NULL when it is not beneath. */
+/* Returns the part of `symbol` after `name` and a dot; "" if they are equal; NULL if `symbol` is not inside `name`. */
 static const char *reflection_symbol_below(const char *name, const char *symbol)
 {
     size_t len = strlen(name);
@@ -156,7 +156,7 @@ static ssize_t find_symbol(const struct reflection *reflection, const char *symb
     return -1;
 }
 
-/* The file and all it needs, each once. protoc wrote every file of the set behind those that it imports. */
+/* Marks the file and all that it imports. In the set each file comes after its imports, because protoc orders it so. */
 static void mark_needed(const struct reflection *reflection, size_t file, bool *needed)
 {
     needed[file] = true;
@@ -170,7 +170,7 @@ static void mark_needed(const struct reflection *reflection, size_t file, bool *
     }
 }
 
-/* What the answer points to ends with the function that made it. */
+/* The caller's local variables, to which the response points, are gone when it returns, so clear the pointers. */
 static int send_once(struct call *call, response_proto *response)
 {
     int r = call_send(call, &response->base);

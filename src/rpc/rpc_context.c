@@ -45,12 +45,12 @@ void mailbox_post(struct mailbox *mailbox, struct grpc_call *call)
         mailbox->last = &call->next_posted;
     }
     pthread_mutex_unlock(&mailbox->lock);
-    /* It cannot fail: the counter never comes near its end. */
+    /* The write cannot fail, because the counter never approaches its maximum. */
     if (is_first && write(mailbox->wake_fd, &one, sizeof(one)) < 0)
         return;
 }
 
-/* One by one: as soon as a call is out its handler may put it in again. */
+/* Takes one call at a time: its handler may post it again at once. */
 struct grpc_call *mailbox_take(struct mailbox *mailbox)
 {
     pthread_mutex_lock(&mailbox->lock);
@@ -148,7 +148,7 @@ void rpc_context_enter(struct rpc_context *ctx)
 void rpc_context_leave(struct rpc_context *ctx)
 {
     pthread_mutex_lock(&ctx->lock);
-    /* Signalled with the lock held: whoever waits for the last one frees the host as soon as it gets the lock. */
+    /* Signal with the lock held: the waiting thread frees the context as soon as it gets the lock. */
     if (--ctx->handlers == 0)
         pthread_cond_signal(&ctx->idle);
     pthread_mutex_unlock(&ctx->lock);

@@ -36,20 +36,20 @@ struct rpc_server {
     pthread_t thread;
     bool is_started;
 
-    /* The I/O thread's. */
+    /* Used only by the I/O thread. */
     struct connection *connections;
     struct connection *first_dirty;
     bool has_dead;
-    int reserve_fd;          /* given up for a moment to turn somebody away when there are no descriptors left */
-    int64_t accept_again_ns; /* 0: listening */
-    int64_t tick_ns;         /* when connections are looked at next */
+    int reserve_fd;          /* closed for a moment to refuse a client when no descriptors are left */
+    int64_t accept_again_ns; /* when to listen again; 0: listening */
+    int64_t tick_ns;         /* when to check the connections next */
     bool is_listening;
 
     atomic_int command;
     pthread_mutex_t lock;
     pthread_cond_t empty;
-    size_t other_user_count; /* of the connections, those of others than our user; the I/O thread's */
-    size_t connection_count; /* under the lock, as the others below */
+    size_t other_user_count; /* connections of other users; used only by the I/O thread */
+    size_t connection_count; /* this and the following are guarded by `lock` */
     bool is_drained;
     uint64_t accepted, refused;
 };
@@ -70,9 +70,9 @@ static void rpc_server_count(struct rpc_server *server, int change, uint64_t *co
     pthread_mutex_unlock(&server->lock);
 }
 
-/* ---- connections come and go ---- */
+/* ---- connections ---- */
 
-/* What is due with a connection may have changed with what has just happened to it. */
+/* Call after every event of a connection, because it may have changed the next timeout. */
 static void update_connection(struct rpc_server *server, struct connection *connection)
 {
     int64_t next = connection_tick(connection);
@@ -93,8 +93,8 @@ static void listen_on(struct rpc_server *server, bool on)
     server->is_listening = on;
 }
 
-/* There is no descriptor for whoever knocks, and epoll would tell us of the knocking without end. The one we keep for this lets us open the
- * door and close it again, so that the client knows. */
+/* No descriptor is left for the waiting client, and epoll would report it for ever. The reserve descriptor lets us accept and
+ * close it, so that the client sees the refusal. */
 static void reject_waiting_client(struct rpc_server *server, int listen_fd)
 {
     if (server->reserve_fd >= 0) {
@@ -105,7 +105,7 @@ static void reject_waiting_client(struct rpc_server *server, int listen_fd)
     }
     server->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     rpc_server_count(server, 0, &server->refused);
-    /* Another thread may have been faster; then there is nothing for it but to wait. */
+    /* Another thread may have taken the free descriptor. Then pause. */
     if (server->reserve_fd < 0) {
         listen_on(server, false);
         server->accept_again_ns = server->ctx.now_ns + ACCEPT_PAUSE_MS * CLOCK_NS_PER_MS;
@@ -122,12 +122,12 @@ static void rpc_server_add_connection(struct rpc_server *server, const struct li
         rpc_server_count(server, 0, &server->refused);
         return;
     }
-    /* It closes the descriptor also when it fails. */
+    /* On failure it closes the descriptor, too. */
     if (connection_new(&server->ctx, server->epoll_fd, fd, tls, &connection) < 0) {
         rpc_server_count(server, 0, &server->refused);
         return;
     }
-    /* Without a word it may stay for as long as a handshake may take: strangers would hold all that there are. */
+    /* A silent client may stay for the whole handshake timeout, so other users could occupy all connections. */
     if (!connection_is_of_our_user(connection) &&
         server->other_user_count >= PEER_OTHER_USERS_MAX(server->ctx.limits.connections_max)) {
         connection_free(connection);
@@ -207,7 +207,7 @@ static void on_overdue(void *owner, void *cookie)
     mark_dirty(cookie, owner);
 }
 
-/* What several calls of a connection have to say goes out at once. */
+/* Sends the output of several calls of a connection together. */
 static void flush_dirty(struct rpc_server *server)
 {
     while (server->first_dirty) {
@@ -281,7 +281,7 @@ static bool is_listener(const struct rpc_server *server, const void *p)
     return (const struct listener *) p >= first && (const struct listener *) p < first + server->options.listener_count;
 }
 
-/* False when it was the last one. */
+/* Returns false after COMMAND_STOP. */
 static bool rpc_server_handle_events(struct rpc_server *server, const struct epoll_event *events, int count_of_events)
 {
     for (int i = 0; i < count_of_events; i++) {

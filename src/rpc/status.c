@@ -14,8 +14,8 @@
 #define TYPE_PREFIX "type.googleapis.com/"
 #define ERROR_INFO_TYPE TYPE_PREFIX "google.rpc.ErrorInfo"
 
-/* Clients take 8 KiB of header fields by default, and refuse the whole answer when there is more. The message may be 3 KiB in percent
- * signs, and comes again in the details. */
+/* Clients accept 8 KiB of header fields by default, and otherwise reject the whole answer. The percent-encoded message may have
+ * 3 KiB, and the details contain it again. */
 #define DETAILS_MAX 2048
 #define DETAIL_VALUE_MAX 200
 #define TRAILERS_BYTES_MAX 1500
@@ -28,7 +28,7 @@ void status_done(struct status *status)
     *status = (struct status){ 0 };
 }
 
-/* A text that was cut may end in the middle of a character, and what quotes a stranger may be anything: clients refuse both. */
+/* A truncated text may end inside a character, and a quoted text from a client may contain any bytes. Clients reject both. */
 static void copy_text(const char *text, char *out, size_t size)
 {
     size_t len = strlen(text), used = 0;
@@ -82,7 +82,7 @@ static ProtobufCBinaryData data_of(const struct buf *bytes)
     return (ProtobufCBinaryData){ .data = (uint8_t *) bytes->data, .len = bytes->len };
 }
 
-/* 1 and the details, or 0: they are too large. */
+/* Returns false if the details are too large. */
 static bool pack_status(const struct status *status, const char *text, Google__Protobuf__Any **details, size_t count,
                         struct buf *out)
 {

@@ -26,7 +26,7 @@ static bool is_kept(const struct stream_history *past, uint32_t id)
     return id % 2 == 1 && id <= past->last_id && (past->last_id - id) / 2 < STREAM_HISTORY_KEPT;
 }
 
-/* Whatever lies between was skipped; more than we keep of it need not be gone through. */
+/* All streams between were skipped. Visits no more of them than the history keeps. */
 static void stream_history_advance(struct stream_history *past, uint32_t to)
 {
     uint32_t from = past->last_id ? past->last_id + 2 : 1;

@@ -19,11 +19,11 @@
 #include "server/setting.h"
 #include "wire/sandbox_spec.h"
 
-/* A file that is being read. */
+/* A file being parsed. */
 struct source {
     struct config *config;
     const char *path;
-    bool *seen; /* borrowed: by index in the table */
+    bool *seen; /* borrowed: indexed like the table */
 };
 
 void config_done(struct config *config)
@@ -108,10 +108,10 @@ static int read_file(struct config *config, const char *path, struct err *err)
 
 /* ---- environment and command line ---- */
 
-/* Names that settings have for those who come from another server of the workspace API. Ours win. */
+/* Variables of another server of the workspace API, as aliases of settings. Our own variables win. */
 static const struct {
     const char *variable, *key;
-    const char *before, *behind; /* what is put around the value */
+    const char *before, *behind; /* text around the value */
 } aliases[] = {
     { "API_PORT", "server.http_addr", "localhost:", "" },
     { "WORKSPACE_SANDBOX_CORS_ORIGINS", "server.allowed_origins", "", "" },
@@ -167,7 +167,7 @@ static int read_environment(struct config *config, struct err *err)
     return 0;
 }
 
-/* "--name value", "--name=value", also with one dash. Returns how many words it took. */
+/* Parses "--name value" or "--name=value", also with one dash. Returns how many arguments it used. */
 static int read_option(struct config *config, const char *const *argv, char **ret_file, struct err *err)
 {
     const char *word = argv[0];
@@ -199,7 +199,7 @@ static int read_option(struct config *config, const char *const *argv, char **re
     return setting || strcmp(key, "config") != 0 || equals ? 1 : 2;
 }
 
-/* Twice: once to learn of the file, and again to have the last word. */
+/* Called twice: first to find the file, then to override it. */
 static int read_options(struct config *config, int argc, const char *const *argv, char **ret_file, struct err *err)
 {
     for (int i = 1; i < argc;) {
@@ -217,7 +217,7 @@ static int read_options(struct config *config, int argc, const char *const *argv
     return 0;
 }
 
-/* ---- how they fit together ---- */
+/* ---- checks of all settings together ---- */
 
 static int make_absolute(char **path, struct err *err)
 {
@@ -253,7 +253,7 @@ static bool is_database_url(const char *path)
     return strncmp(path, "postgres://", 11) == 0 || strncmp(path, "postgresql://", 13) == 0 || strncmp(path, "sqlite:", 7) == 0;
 }
 
-/* What a sandbox may not ask for, the configuration may not give to all. */
+/* The configuration must not give to all sandboxes what a single one may not request. */
 static int check_docker(struct config *config, struct err *err)
 {
     autofree char *path = NULL;
@@ -275,7 +275,7 @@ static int check_docker(struct config *config, struct err *err)
     return 0;
 }
 
-/* Codebases may be beside the directory `sandboxes`, not in it nor in its siblings. */
+/* Codebases may be next to the directory `sandboxes`, but not inside it or its siblings. */
 static int check_places(struct config *config, struct err *err)
 {
     static const char *const parts[] = { "sandboxes", STATE_DIR_NAMES, "uids", LIFELINE_DIR };
@@ -292,8 +292,8 @@ static int check_places(struct config *config, struct err *err)
     return 0;
 }
 
-/* The first edition kept its sandboxes in STATE/mounts, and its configuration files say so. The service moves them (state_dir_take_in()),
- * unless somebody has mounted a disk there. */
+/* The first edition kept its sandboxes in STATE/mounts, and its configuration files name that. The service moves them
+ * (state_dir_take_in()), unless another disk is mounted there. */
 static void replace_old_place(struct config *config)
 {
     struct err ignored = ERR_NONE;

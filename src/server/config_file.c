@@ -12,7 +12,7 @@
 struct reading {
     yaml_parser_t parser;
     yaml_event_t event; /* owned */
-    struct buf key;     /* of where we are: "runtime.docker" */
+    struct buf key;     /* the current key: "runtime.docker" */
     config_file_fn fn;
     void *cookie;
     size_t line;
@@ -49,7 +49,7 @@ static int tell(struct reading *reading, bool is_item, struct err *err)
 
     if (strlen(value) != event->data.scalar.length)
         return err_invalid(err, "%s: a NUL in a value", reading->key.data);
-    /* A key with nothing behind it, or ~: as if it were not there. */
+    /* A key without a value, or with ~, counts as missing. */
     if (event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE &&
         (!*value || strcmp(value, "~") == 0 || strcmp(value, "null") == 0))
         return 0;
@@ -120,7 +120,7 @@ static int read_document(struct reading *reading, struct err *err)
     if (r < 0 || reading->event.type == YAML_STREAM_END_EVENT)
         return r;
     if (reading->event.type == YAML_SCALAR_EVENT && reading->event.data.scalar.length == 0)
-        return 0; /* only comments */
+        return 0; /* the file has only comments */
     if (reading->event.type != YAML_MAPPING_START_EVENT)
         return err_invalid(err, "sections such as 'server:' are expected");
     r = read_mapping(reading, 1, err);

@@ -1,6 +1,6 @@
 /*
- * agentfense-server: what 'agentfense serve', 'agentfense token' and clients that want a private server (private.h) execute, with the verb as
- * the program's name. A program of its own, because the libraries it needs would slow down the start of every other verb.
+ * agentfense-server: executed by 'agentfense serve', 'agentfense token' and clients that start a private server (private.h),
+ * with the verb as argv[0]. It is a separate program because its libraries would slow down the start of every other verb.
  */
 #include <errno.h>
 #include <malloc.h>
@@ -26,7 +26,7 @@
 #define EXIT_USAGE 2
 #define EXIT_FAILED 125
 
-/* Each call at work may hold a few descriptors, each sandbox one or two. */
+/* Each running call may use a few descriptors, each sandbox one or two. */
 static void raise_limits(void)
 {
     struct rlimit limit;
@@ -37,7 +37,7 @@ static void raise_limits(void)
     }
 }
 
-/* Before the first thread, so that all have it. */
+/* Call before starting threads, which inherit the mask. */
 static void block_signals(sigset_t *ret)
 {
     sigemptyset(ret);
@@ -73,7 +73,7 @@ static void serve_until_told(struct server *server, const sigset_t *signals)
     }
 }
 
-/* Told a second time, it ends as if it were killed, which costs nobody anything but the answers that are on their way. */
+/* A second signal ends the server as if it were killed. This loses only answers in progress. */
 static void *end_at_once(void *signals)
 {
     int number = SIGHUP;
@@ -160,7 +160,7 @@ static int main_serve(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    /* Threads come and go with the calls; an arena for each would keep what the busiest moment took. */
+    /* Threads start and end with the calls. With an arena for each, memory of the busiest moment would never be freed. */
     mallopt(M_ARENA_MAX, 2);
     log_set_format(LOG_FORMAT_TEXT);
     standard_output_begin();

@@ -10,7 +10,7 @@
 
 #define CODES (ERR_UNAUTHENTICATED + 1)
 
-/* Upper ends in microseconds; what is longer is only in the sum. */
+/* Upper bounds in microseconds; longer calls count only in the sum and the total. */
 static const int64_t bucket_ends_us[] = { 500,    1000,   2500,    5000,    10000,   25000,    50000,
                                           100000, 250000, 1000000, 2500000, 5000000, 10000000, 60000000 };
 
@@ -24,7 +24,7 @@ struct method_counts {
 
 struct metrics {
     const struct method_table *methods;
-    struct method_counts *counts; /* owned: one for each method, and one for what is not served */
+    struct method_counts *counts; /* owned: one for each method, and one for unknown methods */
 };
 
 struct metrics *metrics_new(const struct method_table *methods)
@@ -50,7 +50,7 @@ void metrics_count_call(struct metrics *metrics, const struct method *method, en
     struct method_counts *counts;
     int64_t us = duration_ns / 1000;
 
-    /* Health and reflection are methods of another table. */
+    /* Health and reflection are in other tables, so this index is beyond ours. */
     if (index > metrics->methods->count)
         index = metrics->methods->count;
     counts = &metrics->counts[index];

@@ -11,7 +11,7 @@
 #include "server/server.h"
 #include "service/stats.h"
 
-/* As errors of methods look. */
+/* Answers in the format of the methods' errors. */
 static void page_refuse(struct web *web, const struct err *err)
 {
     if (err->code == ERR_UNAUTHENTICATED)
@@ -20,8 +20,8 @@ static void page_refuse(struct web *web, const struct err *err)
                     json_pack("{s:i, s:s, s:[]}", "code", (int) err->code, "message", err->text, "details"));
 }
 
-/* Whether it can do its work: for those who route to it, and for a look in the evening. Who gets in is told what /api/v1/health tells; everybody
- * else, a probe or a stranger, with one word, which is not the one that workspaces use. */
+/* Reports whether the server works, for load balancers and people. Authenticated callers get the answer of /api/v1/health.
+ * Others get only one word, and a different one than workspaces use. */
 static void show_health(struct web *web, void *cookie)
 {
     struct server *server = cookie;
@@ -71,7 +71,7 @@ static void show_metrics(struct web *web, void *cookie)
     struct err err = ERR_NONE;
     int r = gate_pass(&server->api, web->call, &err);
 
-    /* It counts what all owners have. */
+    /* It counts the sandboxes of all owners. */
     if (r == 0 && !web->call->is_admin)
         r = err_set(&err, ERR_PERMISSION_DENIED, -EPERM,
                     "what the whole server counts is for its administrators; /api/v1/metrics has what is yours");

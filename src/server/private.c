@@ -22,7 +22,8 @@
 #include "server/server.h"
 #include "server/setting.h"
 
-/* People type the next verb within seconds, and scripts at once; a process that nobody asked for should not be there much longer. */
+/* People type the next command within seconds, and scripts at once. A process that the user did not start should not run much
+ * longer. */
 #define LINGER_NS (5 * CLOCK_NS_PER_SEC)
 #define LIFELINES_MAX 1000
 #define YIELD_NS (5 * CLOCK_NS_PER_SEC)
@@ -30,8 +31,8 @@
 
 struct lifeline {
     int fd;                       /* owned */
-    bool is_admitted;             /* it keeps the server alive */
-    char line[LIFELINE_LINE_MAX]; /* what came so far */
+    bool is_admitted;             /* it keeps the server running */
+    char line[LIFELINE_LINE_MAX]; /* the input so far */
     size_t len;
 };
 
@@ -40,7 +41,7 @@ struct private
     struct listener listener;
     struct lifeline *lifelines[LIFELINES_MAX]; /* owned */
     size_t count, admitted;
-    char use_line[LIFELINE_LINE_MAX]; /* what a client says that wants a server like this one */
+    char use_line[LIFELINE_LINE_MAX]; /* the line of a client that wants the same settings and environment */
     bool is_ending;
 };
 
@@ -48,7 +49,7 @@ static void private_answer(const struct lifeline *lifeline, const char *text)
 {
     autofree char *line = xprintf("%s\n", text);
 
-    /* A client that does not read a line is gone, or soon will be. */
+    /* Do not wait for a client that does not read its line. */
     send(lifeline->fd, line, strlen(line), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
@@ -73,7 +74,7 @@ static void private_remove(struct private *private, size_t index)
 
 static void private_close(struct private *private)
 {
-    /* First the socket, so that a client which is told nothing finds nobody there when it tries again. */
+    /* Close the socket first, so that a client without an answer finds no server when it tries again. */
     listener_done(&private->listener);
     while (private->count > 0)
         private_remove(private, private->count - 1);
@@ -97,8 +98,8 @@ static bool private_knows(int fd)
     return r == 0;
 }
 
-/* Without clients the server gives way to whoever needs other settings or another environment. With clients it is shared by those who differ in the
- * environment only. Returns whether the lifeline stays. */
+/* Without clients the server ends if a client needs other settings or another environment. With clients it also accepts those
+ * that differ only in the environment. Returns whether to keep the lifeline. */
 static bool private_hear(struct private *private, struct lifeline *lifeline)
 {
     size_t settings_len = strlen(LIFELINE_USE " 0123456789abcdef");
@@ -118,7 +119,7 @@ static bool private_hear(struct private *private, struct lifeline *lifeline)
     return false;
 }
 
-/* Returns whether the lifeline stays. */
+/* Returns whether to keep the lifeline. */
 static bool private_receive(struct private *private, struct lifeline *lifeline)
 {
     ssize_t n = recv(lifeline->fd, lifeline->line + lifeline->len, sizeof(lifeline->line) - 1 - lifeline->len, MSG_DONTWAIT);
@@ -126,7 +127,7 @@ static bool private_receive(struct private *private, struct lifeline *lifeline)
 
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return true;
-    /* A client has no more to say than one line. */
+    /* A client sends only one line. */
     if (n <= 0 || lifeline->is_admitted)
         return false;
     lifeline->len += (size_t) n;
@@ -145,7 +146,7 @@ static void private_accept(struct private *private)
         private_add(private, fd);
 }
 
-/* Returns the signal that ended it, or 0. */
+/* Returns the signal that ended the server, or 0. */
 static int private_wait(struct private *private, int signal_fd)
 {
     autofree struct pollfd *fds = xalloc((LIFELINES_MAX + 2) * sizeof(*fds));
@@ -168,7 +169,7 @@ static int private_wait(struct private *private, int signal_fd)
             if (read(signal_fd, &info, sizeof(info)) == sizeof(info) && info.ssi_signo != SIGHUP)
                 return (int) info.ssi_signo;
         }
-        /* From the last, because the last takes the place of one that goes. */
+        /* Backwards, because removing a lifeline moves the last one into its place. */
         for (size_t i = count; i-- > 0;) {
             bool was_admitted = private->lifelines[i]->is_admitted;
             if (!fds[i + 2].revents || private_receive(private, private->lifelines[i]))
@@ -183,9 +184,9 @@ static int private_wait(struct private *private, int signal_fd)
     return 0;
 }
 
-/* ---- all of it ---- */
+/* ---- serving ---- */
 
-/* Clients that come while the server starts wait in the socket's queue. */
+/* Clients that connect while the server starts wait in the socket's queue. */
 static int private_listen(struct private *private, const struct config *config, struct err *err)
 {
     autofree char *address = xprintf("unix:%s/" LIFELINE_DIR "/" LIFELINE_SOCKET, config->mount_path);
@@ -220,12 +221,13 @@ static int private_run(struct private *private, struct config *config, int signa
     static struct server server;
     int r = server_start(&server, config, err);
 
-    /* Paths of the configuration may be relative, but no process of ours should keep somebody's directory busy. */
+    /* Paths of the configuration may be relative, so change the directory only now. A background process must not keep a user's
+     * directory busy. */
     if (r == 0 && chdir("/") < 0)
         r = err_errno(err, -errno, "/");
     if (r == 0) {
         private_answer(private->lifelines[0], LIFELINE_READY);
-        int number = private_wait(private, signal_fd); /* log_info() may leave its arguments alone */
+        int number = private_wait(private, signal_fd); /* log_info() may not evaluate its arguments */
         log_info("ending; sandboxes live on", LOG_INT("signal", number));
         private_close(private);
         server_drain(&server);
@@ -242,7 +244,7 @@ int private_serve(struct config *config, const sigset_t *signals, struct err *er
 
     if (fd_cloexec(PRIVATE_LIFELINE_FD, true) < 0 || fd_cloexec(PRIVATE_LOCK_FD, true) < 0)
         return err_invalid(err, "'" PRIVATE_VERB "' is started by other verbs, which give it two descriptors");
-    /* Its log is for failures: a server that is used for days must not fill the disk with what went well. */
+    /* Log only warnings and errors: a server that runs for days must not fill the disk. */
     if (strcmp(config->log_level, "info") == 0)
         log_set_level(LOG_LEVEL_WARN);
     private->listener = LISTENER_NONE;
@@ -261,7 +263,7 @@ int private_serve(struct config *config, const sigset_t *signals, struct err *er
     return r;
 }
 
-/* ---- for another server ---- */
+/* ---- giving way to another server ---- */
 
 static bool private_is_locked(int state_fd)
 {
@@ -281,7 +283,7 @@ int private_give_way(const char *state_path)
     autofd int fd = lifeline_connect(dir_fd, LIFELINE_YIELD);
     if (fd >= 0 && lifeline_read_answer(fd, -1, answer) != 0)
         return -EBUSY;
-    /* A private server that is ending has closed the one socket, but not yet removed the other. */
+    /* A private server that is ending closes the first socket before it removes the second. */
     if (fd < 0 && faccessat(dir_fd, LIFELINE_HTTP, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
         return 0;
     while (private_is_locked(state_fd) && clock_now_ns() < until_ns)

@@ -17,9 +17,9 @@
 #include "server/pages.h"
 #include "server/private.h"
 
-/* ---- what it serves ---- */
+/* ---- service ---- */
 
-/* The private server of the verbs gives way unless they use it. */
+/* Asks the private server to end if it holds the state directory and has no clients. */
 static int open_service(struct server *server, struct err *err)
 {
     struct service_options options = config_service(server->config);
@@ -58,9 +58,9 @@ static void fill_api(struct server *server)
     server->metrics = metrics_new(&server->methods);
 }
 
-/* ---- where it listens ---- */
+/* ---- listeners ---- */
 
-/* "localhost:9000" is two addresses, of which a host may lack the second. */
+/* "localhost:9000" means two addresses. The second may be missing on a host. */
 static int listen_on(struct listener *list, size_t *count, const char *address, struct err *err)
 {
     static const char local[] = "localhost:";
@@ -78,7 +78,7 @@ static int listen_on(struct listener *list, size_t *count, const char *address, 
     if (r < 0)
         return r;
     (*count)++;
-    /* The same port for both, also when any would do. */
+    /* Both use the same port, also if the configuration leaves it to the kernel. */
     autofree char *six = xprintf("[::1]:%s", strrchr(list[*count - 1].text, ':') + 1);
     struct err ignored = ERR_NONE;
     r = listener_open(&list[*count], six, 0, &ignored);
@@ -89,7 +89,7 @@ static int listen_on(struct listener *list, size_t *count, const char *address, 
     return 0;
 }
 
-/* Sockets that systemd holds for us: those named "http" are REST's, the others gRPC's. Returns how many. */
+/* Adopts sockets from systemd: REST uses those named "http", gRPC the others. Returns how many. */
 static int adopt_sockets(struct server *server, struct err *err)
 {
     char **names = NULL;
@@ -142,7 +142,7 @@ static int open_tls(struct server *server, struct err *err)
     return tls_new(&server->tls_files, &server->tls, err);
 }
 
-/* ---- how it is asked ---- */
+/* ---- interfaces ---- */
 
 static void on_grpc_end(void *cookie, const struct rpc_call_end *end)
 {
@@ -245,7 +245,7 @@ void server_drain(struct server *server)
     int grace_ms = drain_ms < INT_MAX ? (int) drain_ms : INT_MAX;
     int64_t until = clock_now_ns() + grace_ms * CLOCK_NS_PER_MS;
 
-    /* Who is cut off a little early is cut off for our end as well. */
+    /* The service treats calls that end within the last 100 ms as ended by the shutdown. */
     service_end_at(server->service, until - 100 * CLOCK_NS_PER_MS);
     if (server->rpc)
         rpc_server_drain(server->rpc, grace_ms);

@@ -203,7 +203,7 @@ void setting_done(const struct setting *setting, struct config *config)
         free(*(char **) at);
 }
 
-/* "a, b,c": what is between commas, without the spaces around. */
+/* Splits "a, b,c" at the commas and strips the spaces. */
 static void set_list(const struct setting *setting, struct config *config, const char *value)
 {
     list_done((void *) ((char *) config + setting->offset));

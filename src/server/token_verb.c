@@ -94,7 +94,7 @@ static int parse(struct options *o, int argc, char **argv, struct err *err)
     return 0;
 }
 
-/* Where the server's own settings say that it is. */
+/* Opens the database that the server's settings name. */
 static int open_store(const struct options *o, struct store **ret, struct err *err)
 {
     const char *argv[5] = { "serve" };
@@ -222,7 +222,7 @@ static int act(const char *what, const char *id, const struct options *o, struct
     return r;
 }
 
-/* What is wrong with the words, or NULL. */
+/* Returns what is wrong with the arguments, or NULL. */
 static const char *judge(int argc, char **argv, const struct options *o)
 {
     const char *what = optind < argc ? argv[optind] : "";
