@@ -245,7 +245,7 @@ void server_drain(struct server *server)
     int grace_ms = drain_ms < INT_MAX ? (int) drain_ms : INT_MAX;
     int64_t until = clock_now_ns() + grace_ms * CLOCK_NS_PER_MS;
 
-    /* The service treats calls that end within the last 100 ms as ended by the shutdown. */
+    /* Calls that are cancelled a little too early count as cancelled by the shutdown, too. */
     service_end_at(server->service, until - 100 * CLOCK_NS_PER_MS);
     if (server->rpc)
         rpc_server_drain(server->rpc, grace_ms);

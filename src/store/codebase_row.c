@@ -105,7 +105,7 @@ int codebase_row_hold(struct db *db, const char *id, struct err *err)
     return r < 0 ? r : 0;
 }
 
-/* The row is held first: a sandbox that starts on it holds it too (sandbox_move.c), so one of both sees the other. */
+/* Locks the row first. A starting sandbox locks it, too (sandbox_move.c), so one of the two transactions sees the other. */
 static int check_unused(struct db *db, const char *id, struct err *err)
 {
     autodone(buf) struct buf text = BUF_EMPTY;

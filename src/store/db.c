@@ -14,7 +14,7 @@ static void forget(struct db *db, struct db_statement *s)
     *s = (struct db_statement){ 0 };
 }
 
-/* The place for a new statement: that of the one which was not used for longest, when there is no other. */
+/* Returns the slot for a new statement. If none is free, drops the least recently used statement. */
 static struct db_statement *make_place(struct db *db)
 {
     struct db_statement *oldest = db->statements;
@@ -55,7 +55,7 @@ static int find_statement(struct db *db, const char *text, const struct db_value
     return 0;
 }
 
-/* PostgreSQL would refuse it and SQLite take it: so neither is asked. */
+/* PostgreSQL would reject invalid UTF-8 and SQLite would accept it, so check before. */
 static int check_texts(const struct db_value *values, size_t count, struct err *err)
 {
     for (size_t i = 0; i < count; i++) {

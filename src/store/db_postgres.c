@@ -15,7 +15,7 @@
 #define OLDEST_VERSION 120000
 #define SCHEMA "agentfense"
 
-/* Types by their numbers in pg_type, which never change. */
+/* The types' OIDs in pg_type, which never change. */
 #define OID_BYTEA 17
 #define OID_INT8 20
 #define OID_TEXT 25
@@ -94,9 +94,9 @@ static void cleanup_result(PGresult **result)
 
 #define autoresult __attribute__((cleanup(cleanup_result)))
 
-/* ---- what went wrong ---- */
+/* ---- errors ---- */
 
-/* libpq ends its texts with a newline, and some have several lines. */
+/* libpq's messages end with a newline, and some have several lines. */
 static void add_reason(struct buf *out, const char *text)
 {
     size_t len = strcspn(text, "\n");
@@ -113,7 +113,7 @@ static int unreachable(const char *shown, int r, const char *why, struct err *er
     return err_set(err, ERR_UNAVAILABLE, r, "database '%s' cannot be reached right now: %s", shown, reason.data);
 }
 
-/* By SQLSTATE: its first two characters are the class. */
+/* SQLSTATEs. The first two characters are the class. */
 static const struct {
     const char *state;
     enum err_code code;
@@ -125,13 +125,13 @@ static const struct {
     { "40001", ERR_UNAVAILABLE, -EBUSY, NULL },         /* serialization_failure */
     { "40P01", ERR_UNAVAILABLE, -EBUSY, NULL },         /* deadlock_detected */
     { "55P03", ERR_UNAVAILABLE, -EBUSY, NULL },         /* lock_not_available */
-    { "57014", ERR_UNAVAILABLE, -ETIMEDOUT, NULL },     /* query_canceled: the statement's time was over */
+    { "57014", ERR_UNAVAILABLE, -ETIMEDOUT, NULL },     /* query_canceled: the statement timed out */
     { "53100", ERR_RESOURCE_EXHAUSTED, -ENOSPC, NULL }, /* disk_full */
     { "XX001", ERR_DATA_LOSS, -EUCLEAN, NULL },         /* data_corrupted */
     { "XX002", ERR_DATA_LOSS, -EUCLEAN, NULL },         /* index_corrupted */
 };
 
-/* States after which this connection is of no use, while another may be: the server stops or starts, or became a replica. */
+/* States that make this connection useless while another may work: the server shuts down, starts, or has become a replica. */
 static bool ends_connection(const char *state)
 {
     return strncmp(state, "08", 2) == 0 || strncmp(state, "57P", 3) == 0 || strcmp(state, "25006") == 0;
@@ -186,7 +186,7 @@ static void pg_drop(struct db *db, void *handle)
     struct pg_statement *s = handle;
     char text[48];
 
-    /* Whatever it answers, its name is not used again. A connection that is being closed takes all of them along. */
+    /* Ignore the result: the name is never used again. Closing a connection drops its statements anyway. */
     if (!db->is_lost) {
         snprintf(text, sizeof(text), "DEALLOCATE %s", s->name);
         lib.PQclear(lib.PQexec(of(db)->conn, text));
@@ -194,7 +194,7 @@ static void pg_drop(struct db *db, void *handle)
     free(s);
 }
 
-/* Numbers travel as eight bytes, the highest first; texts and bytes as they are. */
+/* Numbers are sent as eight bytes, big-endian; texts and bytes unchanged. */
 struct pg_params {
     const char *values[DB_VALUES_MAX];
     int lengths[DB_VALUES_MAX];
@@ -267,7 +267,7 @@ static int finish(struct postgres *p, const struct pg_statement *s, const PGresu
 
     switch (lib.PQresultStatus(result)) {
     case PGRES_COMMAND_OK:
-        /* COMMIT of a transaction in which something failed is answered by a friendly "ROLLBACK". */
+        /* PostgreSQL answers COMMIT of a failed transaction with the success status "ROLLBACK". */
         if (s->is_commit && strcmp(lib.PQcmdStatus((PGresult *) result), "COMMIT") != 0)
             return err_set(err, ERR_INTERNAL, -EIO, "database '%s': the transaction was rolled back", p->shown);
         return atoi(lib.PQcmdTuples((PGresult *) result));
@@ -316,7 +316,7 @@ static void pg_close(struct db *db)
 {
     struct postgres *p = of(db);
 
-    db->is_lost = true; /* so that no statement is deallocated one by one */
+    db->is_lost = true; /* so that db_drop_statements() sends no DEALLOCATE */
     db_drop_statements(db);
     lib.PQfinish(p->conn);
     free(p);
@@ -328,8 +328,8 @@ static void on_notice(void *cookie, const char *message)
     (void) message;
 }
 
-/* Acknowledged means durable: a server told not to wait for its disk is told otherwise for us. One told to wait for more stays
- * so. */
+/* Acknowledged writes must be durable: if the server's synchronous_commit is off, turn it on for this connection. Keep stricter
+ * settings. */
 static int set_up(struct postgres *p, const struct db_config *config, struct err *err)
 {
     autofree char *text = xprintf("SET search_path TO " SCHEMA "; SET statement_timeout TO %d; SET lock_timeout TO %d;"
@@ -342,7 +342,7 @@ static int set_up(struct postgres *p, const struct db_config *config, struct err
     return pg_script(&p->db, text, err);
 }
 
-/* What stands before the URL are our defaults, which it may override; what stands behind it overrides the URL. */
+/* Parameters before `dbname` are our defaults, which the URL may override. Those after it override the URL. */
 static PGconn *dial(const struct db_config *config)
 {
     const char *const names[] = {
@@ -353,7 +353,7 @@ static PGconn *dial(const struct db_config *config)
     return lib.PQconnectdbParams(names, values, 1);
 }
 
-/* A URL that is not understood is quoted whole by libpq, password and all: so its own words are kept back. */
+/* libpq quotes an invalid URL completely, with the password, so do not show its message. */
 static int check_url(const struct db_config *config, struct err *err)
 {
     char *message = NULL;
@@ -398,9 +398,9 @@ static int pg_connect(const struct db_config *config, enum db_role role, struct 
     return 0;
 }
 
-/* Nothing is to be read on an idle connection but its end, and the server's last words before it; a changed setting that it
- * tells of is rare and costs us a connection. Looking costs a system call, and saves a write from being sent to where its fate
- * would be unknown. */
+/* An idle connection becomes readable only when the server closes it or reports a changed setting, which is rare and costs us a
+ * new connection. The check costs a system call, but otherwise a write could go to a dead connection, and its outcome would be
+ * unknown. */
 static bool pg_is_stale(struct db *db)
 {
     struct pollfd p = { .fd = lib.PQsocket(of(db)->conn), .events = POLLIN };
@@ -416,7 +416,7 @@ static int pg_inspect(struct db *db, const struct db_config *config, struct err 
     return 0;
 }
 
-/* Asked first, because CREATE SCHEMA IF NOT EXISTS wants the right to create even where it is there. */
+/* Query first, because CREATE SCHEMA IF NOT EXISTS requires the privilege to create even if the schema exists. */
 static int pg_settle(struct db *db, struct err *err)
 {
     int64_t there = 0;
@@ -425,7 +425,7 @@ static int pg_settle(struct db *db, struct err *err)
     if (r < 0 || there)
         return r;
     r = pg_script(db, "CREATE SCHEMA IF NOT EXISTS " SCHEMA, err);
-    return r == -EEXIST ? 0 : r; /* another host made it in this moment */
+    return r == -EEXIST ? 0 : r; /* another host has just made it */
 }
 
 const struct db_driver db_postgres = {

@@ -15,13 +15,13 @@
 #include "base/library.h"
 #include "base/mem.h"
 
-#define OLDEST_VERSION 3037000    /* STRICT tables; RETURNING is older */
+#define OLDEST_VERSION 3037000    /* for STRICT tables; RETURNING is older */
 #define APPLICATION_ID 0x41464e53 /* "AFNS", in the file's header */
 #define WAL_PAUSE_MS 10
-#define LOG_SIZE_KEPT (16 << 20) /* of the write-ahead log, after a burst */
+#define LOG_SIZE_KEPT (16 << 20) /* size to which SQLite truncates the write-ahead log after a burst */
 
-/* Of pages, per connection. SQLite's own default is eight times as much and fills with use; a reader's is empty again after whatever
- * somebody else wrote, so there it is memory for nothing. */
+/* Page cache per connection. SQLite's default is eight times as large. A reader's cache is invalidated by every write of
+ * another connection, so a large one would waste memory. */
 #define READER_CACHE_KIB 256
 #define WRITER_CACHE_KIB 512
 
@@ -89,7 +89,7 @@ static struct sqlite *of(struct db *db)
     return (struct sqlite *) db;
 }
 
-/* ---- what went wrong ---- */
+/* ---- errors ---- */
 
 static int no_room(const struct sqlite *s, struct err *err)
 {
@@ -124,7 +124,8 @@ static int io_error(const struct sqlite *s, struct err *err)
 {
     int seen = errno, code = lib.sqlite3_system_errno(s->handle);
 
-    /* Of a failed COMMIT it does not know the reason; then errno still says what the last system call did (step_all). */
+    /* SQLite does not record the cause of a failed COMMIT. Then errno still has the result of the last system call, because
+     * step_all() cleared it before. */
     if (code == 0)
         code = seen;
     if (code == ENOSPC || code == EDQUOT || code == EFBIG)
@@ -133,12 +134,12 @@ static int io_error(const struct sqlite *s, struct err *err)
                    code ? strerror(code) : "");
 }
 
-/* The errno and text of the failure that the connection reported last. */
+/* Returns errno and text of the connection's last failure. */
 static int explain(struct sqlite *s, struct err *err)
 {
     int rc = lib.sqlite3_extended_errcode(s->handle);
 
-    /* Some failures, a full disk among them, end the transaction on their own. */
+    /* Some failures, such as a full disk, end the transaction. */
     if (lib.sqlite3_get_autocommit(s->handle))
         s->db.in_transaction = false;
     switch (rc & 0xff) {
@@ -167,7 +168,7 @@ static int explain(struct sqlite *s, struct err *err)
 
 /* ---- statements ---- */
 
-/* PostgreSQL's $1 is ?1 here; a $ stands for nothing else in our texts. */
+/* Replaces PostgreSQL's $1 by ?1. Our statements contain $ only in parameters. */
 static int sqlite_prepare(struct db *db, const char *text, const struct db_value *values, size_t count, void **ret,
                           struct err *err)
 {
@@ -214,7 +215,7 @@ static void take_column(sqlite3_stmt *stmt, int at, struct db_value *ret)
     ret->is_null = type == SQLITE_NULL;
     if (ret->is_null)
         return;
-    /* The pointer first: asking for it may convert, and the length is of what it became. */
+    /* Get the pointer first: this may convert the value, and the length must be that of the converted one. */
     const void *bytes =
         type == SQLITE_TEXT ? (const void *) lib.sqlite3_column_text(stmt, at) : lib.sqlite3_column_blob(stmt, at);
     ret->len = (size_t) lib.sqlite3_column_bytes(stmt, at);
@@ -274,7 +275,7 @@ static int sqlite_script(struct db *db, const char *text, struct err *err)
     return lib.sqlite3_exec(of(db)->handle, text, NULL, NULL, NULL) == SQLITE_OK ? 0 : explain(of(db), err);
 }
 
-/* A transaction that writes has the whole file for itself. */
+/* A write transaction locks the whole file, so this needs nothing. */
 static int sqlite_lock(struct db *db, const char *name, struct err *err)
 {
     (void) db;
@@ -285,8 +286,8 @@ static int sqlite_lock(struct db *db, const char *name, struct err *err)
 
 /* ---- opening ---- */
 
-/* The directories above may be links of the administrator's; the file itself may not: who could put one there could have us
- * write to any file of ours. The result is without links, as SQLITE_OPEN_NOFOLLOW wants it. */
+/* Resolves links in the directories, which the administrator may have made. The file itself must not be a link: whoever can put
+ * one there could make us write to any file of ours. SQLITE_OPEN_NOFOLLOW requires a path without links. */
 static int find_file(const struct db_config *config, char **ret, struct err *err)
 {
     autofree char *for_dir = xdup(config->address), *for_name = xdup(config->address), *dir = NULL;
@@ -298,7 +299,7 @@ static int find_file(const struct db_config *config, char **ret, struct err *err
     return 0;
 }
 
-/* A name that a power cut takes away takes all rows with it. */
+/* Syncs the directory: if a power cut loses the file's name, it loses all rows. */
 static int sync_name(const char *path, const struct db_config *config, struct err *err)
 {
     autofree char *own = xdup(path);
@@ -310,10 +311,9 @@ static int sync_name(const char *path, const struct db_config *config, struct er
 }
 
 /*
- * Makes the file, closed to others, or sees to it that it is; SQLite gives its -wal and -shm the mode of the file itself. All
- * of it without a descriptor of the file: closing any drops the locks that this process holds on it through SQLite (fcntl(2)
- * has it so), and then another process may think that it is alone and remove the log under our feet. O_PATH descriptors are
- * exempt.
+ * Makes the file with mode 0600, or sets that mode; SQLite gives the same mode to its -wal and -shm files. Never opens the file
+ * itself: closing any descriptor of it would drop the locks that SQLite holds for this process (fcntl(2) locks), and another
+ * process could then believe that it is alone and remove the log that we use. O_PATH descriptors do not have this effect.
  */
 static int make_file(const char *path, const struct db_config *config, struct err *err)
 {
@@ -335,7 +335,7 @@ static int make_file(const char *path, const struct db_config *config, struct er
     return is_new ? sync_name(path, config, err) : 0;
 }
 
-/* What a connection is told at first; nothing of it writes. Schemas are not trusted: the file may be another's. */
+/* Configures a new connection without writing. Does not trust the schema, because another program may have written the file. */
 static int set_up(struct sqlite *s, const struct db_config *config, enum db_role role, struct err *err)
 {
     autofree char *text =
@@ -347,7 +347,7 @@ static int set_up(struct sqlite *s, const struct db_config *config, enum db_role
     s->busy_timeout_ms = config->busy_timeout_ms;
     lib.sqlite3_busy_timeout(s->handle, config->busy_timeout_ms);
     lib.sqlite3_db_config(s->handle, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
-    /* Until it has been looked at, closing it must not copy a log into a file that may be damaged. */
+    /* Before sqlite_inspect(), closing must not copy the log into a file that may be damaged. */
     lib.sqlite3_db_config(s->handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
     return sqlite_script(&s->db, text, err);
 }
@@ -393,7 +393,7 @@ static int sqlite_connect(const struct db_config *config, enum db_role role, str
     return 0;
 }
 
-/* ---- the first look ---- */
+/* ---- inspection ---- */
 
 static int take_complaint(const struct db_value *columns, size_t count, void *cookie)
 {
@@ -416,7 +416,7 @@ static int check_pages(struct db *db, struct err *err)
     return complaints.len ? damaged(of(db), complaints.data, err) : 0;
 }
 
-/* In this order: another server that starts in this moment writes the id before its first table. */
+/* The order matters: a server that starts concurrently writes the id before its first table. */
 static int check_owner(struct db *db, struct err *err)
 {
     int64_t id = 0, things = 0;
@@ -445,7 +445,8 @@ static int take_mode(const struct db_value *columns, size_t count, void *cookie)
     return 0;
 }
 
-/* Two connections that change the mode of a new file at once would wait for each other, so SQLite refuses one of them without its busy timeout. */
+/* If two connections change the mode of a new file at once, they would deadlock. SQLite therefore fails one of them with
+ * SQLITE_BUSY at once, without its busy timeout. */
 static int set_wal_mode(struct db *db, bool *ret_is_wal, struct err *err)
 {
     int64_t until_ns = clock_now_ns() + of(db)->busy_timeout_ms * CLOCK_NS_PER_MS;

@@ -83,7 +83,7 @@ static int append_some(struct db *db, const struct event_row *rows, size_t count
     return r < 0 ? r : 0;
 }
 
-/* One at a time: PostgreSQL gives out numbers before the commit, so that otherwise a larger one could be seen first. */
+/* Appends one caller at a time: PostgreSQL assigns numbers before the commit, so a larger one could become visible first. */
 static int append(struct db *db, void *cookie, struct err *err)
 {
     struct appending *a = cookie;

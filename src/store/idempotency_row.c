@@ -48,7 +48,7 @@ static struct db_value text_or_empty(const char *s)
     return db_text(s ? s : "");
 }
 
-/* 1 when it was put in, 0 when the key is there. PostgreSQL waits for whoever is putting in the same one. */
+/* Returns 1 if it inserted the claim, 0 if the key exists. PostgreSQL waits for a concurrent insertion of the same key. */
 static int put(struct db *db, const struct idempotency_row *row, struct err *err)
 {
     return db_run(db,
@@ -92,13 +92,13 @@ static int judge(const struct taking *t, struct err *err)
     return 0;
 }
 
-/* Somebody else changed it between two of our statements: the job is tried again. */
+/* Another transaction changed the claim between two of our statements. -EBUSY repeats ours. */
 static int just_now(struct err *err)
 {
     return err_set(err, ERR_UNAVAILABLE, -EBUSY, "the idempotency key is being changed in this moment");
 }
 
-/* One whose time is over is as if it were not there. */
+/* Replaces an expired claim. */
 static int replace(struct db *db, const struct idempotency_row *row, struct err *err)
 {
     int r = db_run(db, "DELETE FROM claims WHERE owner_id = $1 AND idempotency_key = $2",
@@ -117,7 +117,7 @@ static int take(struct db *db, void *cookie, struct err *err)
     t->outcome = IDEMPOTENCY_TAKEN;
     if (r != 0)
         return r < 0 ? r : 0;
-    idempotency_row_done(&t->there); /* of an attempt before */
+    idempotency_row_done(&t->there); /* from an earlier attempt */
     r = get(db, t->row, &t->there, err);
     if (r == -ENOENT)
         return just_now(err);

@@ -5,7 +5,7 @@
 
 #include "base/mem.h"
 
-/* A label is ITEM key PAIR value ITEM. These three characters, inside a key or value, become ESCAPE and a letter. */
+/* A label is ITEM key PAIR value ITEM. Inside keys and values, these characters become ESCAPE and a letter. */
 #define ITEM '\x1e'
 #define PAIR '\x1f'
 #define ESCAPE '\x1b'

@@ -30,7 +30,8 @@ void pool_done(struct pool *pool)
     *pool = (struct pool){ 0 };
 }
 
-/* Counts the caller in; with a connection, or with NULL and leave to open one. */
+/* Waits until the caller may use a connection, and counts it. Sets `ret` to an idle connection, or to NULL if the caller must
+ * open one. */
 static int wait_for_turn(struct pool *pool, int64_t deadline_ns, struct db **ret)
 {
     struct timespec until = clock_timespec_of_ns(deadline_ns);

@@ -85,8 +85,8 @@ int row_get(struct store *store, enum store_call call, const struct table *table
 
 /* ---- pages ---- */
 
-/* A token is the id of the last row seen, with the time of its making put between prefix and digits. It holds nothing that its
- * owner may not know, and from a stranger's they get no row that their filter would not show. */
+/* A token is the id of the last row of the page, with its creation time inserted after the prefix. It reveals nothing secret,
+ * and another owner's token cannot return rows that the caller's filter excludes. */
 static int parse_token(const struct table *table, const char *token, int64_t *ret_created, char ret_id[ROW_ID_MAX],
                        struct err *err)
 {
@@ -165,7 +165,7 @@ int row_collect(struct store *store, enum store_call call, struct query *query, 
     return 0;
 }
 
-/* One row more than asked for tells whether there is another page. */
+/* Selects one more row than requested to see whether there is another page. */
 int row_list_end(struct store *store, enum store_call call, const struct table *table, const struct store_page *page,
                  struct query *query, void *ret_rows, size_t *ret_count, char **ret_next_token, struct err *err)
 {
@@ -187,7 +187,7 @@ int row_list_end(struct store *store, enum store_call call, const struct table *
     return 0;
 }
 
-/* ---- by number ---- */
+/* ---- windows ---- */
 
 struct counting {
     const struct query *query;

@@ -1,4 +1,4 @@
-/* A sandbox by its id, or by whatever else people call it. */
+/* Finds a sandbox by its id, its name or the beginning of its id. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 
 #define SHOWN_MAX 8
 #define DIGITS_MAX 32
-/* The digits of a UUID that stand where they do in either kind of id. */
+/* This many digits of a UUID are at the same positions in both kinds of ids. */
 #define UUID_DIGITS_ALIKE 12
 
 int sandbox_row_get(struct store *store, const char *id, struct sandbox_row *ret, struct err *err)
@@ -24,7 +24,8 @@ struct finding {
     struct sandbox_row *ret;
 };
 
-/* The digits that an id begins with: "sb_01ab", "01ab", "01ab0000-4". Returns which kinds it may be: 1 new, 2 old, 0 none. */
+/* Reads the digits that an id begins with: "sb_01ab", "01ab", "01ab0000-4". Returns the possible kinds: 1 new, 2 old, 3 both, 0
+ * none. */
 static int read_digits(const char *text, char digits[DIGITS_MAX + 1])
 {
     int kinds = 3;
@@ -49,7 +50,7 @@ static int read_digits(const char *text, char digits[DIGITS_MAX + 1])
     return is_uuid && count > UUID_DIGITS_ALIKE ? kinds & 2 : kinds;
 }
 
-/* "g" follows all digits, in bytes. */
+/* "g" is the first byte after all digits. */
 static void add_prefix(struct query *query, const char *before, const char *prefix, const char *digits)
 {
     autofree char *first = xprintf("%s%s", prefix, digits), *end = xprintf("%s%sg", prefix, digits);
@@ -74,7 +75,7 @@ static int refuse_several(const struct table_rows *rows, size_t count, const cha
                           "SANDBOX_AMBIGUOUS");
 }
 
-/* Those that are there come first; if there is one, the deleted ones are not meant. */
+/* Rows of existing sandboxes come first. Deleted ones count only if there are no others. */
 static int take_only(struct table_rows *rows, const char *text, struct sandbox_row *ret, struct err *err)
 {
     struct sandbox_row *row = (struct sandbox_row *) rows->rows;

@@ -1,4 +1,4 @@
-/* Making a sandbox's row, and what it may take: a place among so many, and paths of the host. */
+/* Inserts a sandbox's row, after checking the limits and the reserved paths. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ void sandbox_conflicts_done(struct sandbox_conflicts *conflicts)
     *conflicts = (struct sandbox_conflicts){ 0 };
 }
 
-/* ---- how many ---- */
+/* ---- limits ---- */
 
 static int refuse_number(int64_t count, unsigned max, const char *whose, struct err *err)
 {
@@ -80,14 +80,14 @@ static void add_conflict(struct sandbox_conflicts *conflicts, const struct sandb
     snprintf(conflict->id, sizeof(conflict->id), "%s", other->id);
 }
 
-/* Compared here and not by the database: a path may hold what is a wildcard there. */
+/* Compares the paths here, because they may contain characters that are wildcards in SQL. */
 static int check_paths(struct db *db, const struct sandbox_row *row, struct sandbox_conflicts *conflicts, struct err *err)
 {
     autodone(query) struct query query = QUERY_EMPTY;
     autodone(table_rows) struct table_rows rows = { .table = &sandbox_table };
     int r;
 
-    sandbox_conflicts_done(conflicts); /* of an attempt before */
+    sandbox_conflicts_done(conflicts); /* from an earlier attempt */
     table_select(&sandbox_table, &query);
     query_add(&query, " WHERE host_id = ", db_text(row->host_id));
     query_add(&query, " AND id <> ", db_text(row->id));
@@ -178,7 +178,7 @@ int sandbox_row_insert(struct store *store, struct sandbox_row *row, struct sand
     return txn_write(store, STORE_CALL_SANDBOX_INSERT, 0, insert, &in, err);
 }
 
-/* ---- looking only ---- */
+/* ---- checking only ---- */
 
 static int find_conflicts(struct db *db, void *cookie, struct err *err)
 {

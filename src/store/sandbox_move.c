@@ -1,4 +1,4 @@
-/* The two axes of a sandbox, and the one door through which it moves on them. */
+/* The two axes of a sandbox, and the only function that moves it along them. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 #define BIT(name) SANDBOX_STATUS_BIT(SANDBOX_STATUS_##name)
 
-/* Where each status may go. Who stays where they are moves on the other axis. */
+/* The statuses that may follow each. A move that keeps the status changes the decision. */
 static const struct {
     const char *name;
     unsigned to;
@@ -27,10 +27,10 @@ static const struct {
     [SANDBOX_STATUS_DELETED] = { "deleted", BIT(STOPPED) },
 };
 
-/* Where one may go that could not be made. */
+/* The statuses that may follow a failed creation. */
 #define IF_NOT_MADE (BIT(DELETING) | BIT(DELETED))
 
-/* Where a decision may stand. */
+/* The statuses that a decided sandbox may have. */
 #define MAY_BE_DECIDED (BIT(STOPPED) | BIT(DELETING) | BIT(DELETED))
 
 const char *sandbox_status_name(enum sandbox_status status)
@@ -40,7 +40,7 @@ const char *sandbox_status_name(enum sandbox_status status)
 
 /* ---- both axes in one word ---- */
 
-/* As conditions on the columns: the same as sandbox_row_state(). */
+/* SQL conditions that match sandbox_row_state(). */
 static const struct {
     const char *name, *condition;
 } states[SANDBOX_STATE_COUNT] = {
@@ -121,11 +121,11 @@ bool sandbox_row_holds(const struct sandbox_row *row)
     }
 }
 
-/* ---- the door ---- */
+/* ---- moving ---- */
 
 struct moving {
     const struct sandbox_move *move;
-    struct sandbox_row row; /* owned: as it is then */
+    struct sandbox_row row; /* owned: the row after the move */
 };
 
 static int refuse_state(const struct sandbox_row *row, const struct sandbox_move *move, struct err *err)
@@ -211,7 +211,7 @@ static int write_row(struct db *db, const struct sandbox_row *row, struct err *e
     return r < 0 ? r : 0;
 }
 
-/* The row is held, so that what is decided here is still so when it is written. */
+/* Locks the row, so that it cannot change between the check and the write. */
 static int load(struct db *db, const char *id, struct sandbox_row *ret, struct err *err)
 {
     autodone(query) struct query query = QUERY_EMPTY;
@@ -230,7 +230,8 @@ static int forget_key(struct db *db, const struct sandbox_row *row, struct err *
     return r < 0 ? r : 0;
 }
 
-/* Its paths were free meanwhile, and there may be as many sandboxes by now as there may be. */
+/* A sandbox that is restored or reopened must pass the checks of an insertion: others may have taken its paths and its
+ * place. */
 static int check_room(struct db *db, const struct sandbox_row *row, const struct sandbox_move *move, struct err *err)
 {
     struct sandbox_row then = *row;
@@ -242,15 +243,15 @@ static int check_room(struct db *db, const struct sandbox_row *row, const struct
     return sandbox_admission_check(db, row, row->status == SANDBOX_STATUS_DELETED, move->room, err);
 }
 
-/* Whoever deletes a codebase holds its row and then looks for sandboxes that run; we hold it before ours counts as one. Ours is
- * held already, but the other only reads sandboxes, so they never wait for each other in a circle. */
+/* Deleting a codebase locks its row and then looks for running sandboxes, so starting one locks that row first. This
+ * transaction has locked the sandbox's row already, but the deletion only reads sandboxes, so they cannot deadlock. */
 static int do_move(struct db *db, void *cookie, struct err *err)
 {
     struct moving *m = cookie;
     const struct sandbox_move *move = m->move;
     int r;
 
-    sandbox_row_done(&m->row); /* of an attempt before */
+    sandbox_row_done(&m->row); /* from an earlier attempt */
     r = load(db, move->id, &m->row, err);
     if (r == 0)
         r = check(&m->row, move, err);

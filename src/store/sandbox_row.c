@@ -13,7 +13,7 @@
 #include "store/txn.h"
 
 #define FILTER_LABELS_MAX 8
-#define FILTER_TAGS_MAX 8 /* with the labels within QUERY_KEPT_MAX */
+#define FILTER_TAGS_MAX 8 /* tags and labels together must fit into QUERY_KEPT_MAX */
 #define TOUCH_EVERY_NS CLOCK_NS_PER_SEC
 
 static const struct column columns[] = {
@@ -101,8 +101,7 @@ static void add_bits(struct query *query, const char *before, unsigned bits)
     query_add_text(query, ")");
 }
 
-/* Taking the label's text out makes the labels another text: both databases have replace(), and no other function for this in
- * common. */
+/* A label matches if removing its text changes the column. replace() is the only suitable function that both databases have. */
 static int add_labels(struct query *query, const struct label_list *labels, struct err *err)
 {
     if (labels->count > FILTER_LABELS_MAX)
@@ -116,8 +115,8 @@ static int add_labels(struct query *query, const struct label_list *labels, stru
     return 0;
 }
 
-/* The column holds a compact JSON array. With a comma before the first and behind the last tag, each is found as its JSON text between
- * commas; quotes within a tag are escaped, and so no part of a tag matches. */
+/* The column holds a compact JSON array. With commas before the first and after the last tag, a tag is found as its JSON text
+ * between commas. Quotes inside tags are escaped, so a part of a tag never matches. */
 #define TAGS_BETWEEN_COMMAS "CASE WHEN length(tags) > 2 THEN ',' || substr(tags, 2, length(tags) - 2) || ',' ELSE '' END"
 
 static int add_tags(struct query *query, const char *const *tags, size_t count, struct err *err)
@@ -129,7 +128,7 @@ static int add_tags(struct query *query, const char *const *tags, size_t count, 
         autofree char *text = tag ? json_dumps(tag, JSON_ENCODE_ANY) : NULL;
 
         json_decref(tag);
-        /* The JSON text of "," is also what stands between any two tags. */
+        /* The JSON text of "," also occurs between any two tags. */
         if (!text || strcmp(tags[i], ",") == 0)
             return err_reject(err, -EINVAL, tags[i], "is a tag that lists cannot be restricted by");
         autofree char *pattern = xprintf(",%s,", text);
@@ -245,7 +244,7 @@ static int count_states(struct db *db, void *cookie, struct err *err)
     const struct counting *c = cookie;
     int r;
 
-    memset(c->ret, 0, SANDBOX_STATE_COUNT * sizeof(*c->ret)); /* of an attempt before */
+    memset(c->ret, 0, SANDBOX_STATE_COUNT * sizeof(*c->ret)); /* from an earlier attempt */
     r = query_run(c->query, db, take_count, c->ret, err);
     return r < 0 ? r : 0;
 }
@@ -256,7 +255,7 @@ int sandbox_row_count_states(struct store *store, const struct sandbox_filter *f
     autodone(query) struct query query = QUERY_EMPTY;
     int r;
 
-    /* PostgreSQL's sum of 64 bits has more of them. */
+    /* PostgreSQL's sum of BIGINTs is NUMERIC, hence the cast. */
     query_add_text(&query, "SELECT status, decision, CAST(CASE WHEN deleted_ns > 0 THEN 1 ELSE 0 END AS BIGINT), count(*),"
                            " CAST(coalesce(sum(size_bytes), 0) AS BIGINT) FROM sandboxes WHERE 1 = 1");
     r = add_conditions(&query, filter, err);
@@ -309,7 +308,7 @@ int sandbox_row_update(struct store *store, struct sandbox_row *row, struct err 
     return r;
 }
 
-/* ---- notes ---- */
+/* ---- last use and size ---- */
 
 struct note {
     const char *id, *text;

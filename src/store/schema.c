@@ -6,11 +6,11 @@
 #include "base/mem.h"
 
 /*
- * A step is written once, with words for what the two databases call differently. A step that was released is never changed; a
- * new one is added behind it. What a page is ordered by is compared in bytes by both (PostgreSQL's order of texts is the
- * server's locale's otherwise). Times are nanoseconds since 1970, 0 is never. There are no NULLs.
+ * Each step is written once, with macro parameters where the databases differ. Never change a released step; add a new one
+ * after it. Columns that order pages compare bytes in both databases (PostgreSQL would use the server's locale otherwise).
+ * Times are nanoseconds since 1970; 0 is never. There are no NULLs.
  *
- * Sandboxes name their codebase without a foreign key: one that is stopped outlives it, and says still what it was made from.
+ * Sandboxes refer to their codebase without a foreign key: a stopped sandbox outlives its codebase and still names it.
  */
 #define STEP_1(INT, TEXT, BYTES, SERIAL, END, NO_BYTES)                                                                        \
     "CREATE TABLE meta (name " TEXT " PRIMARY KEY, value " TEXT " NOT NULL)" END ";"                                           \
@@ -54,7 +54,7 @@
     " created_ns " INT " NOT NULL, expires_ns " INT " NOT NULL, PRIMARY KEY (owner_id, idempotency_key))" END ";"              \
     "CREATE INDEX claims_by_end ON claims (expires_ns);"
 
-/* Workspaces, and what was applied of them. What a workspace reserves is with it, so that no lock outlives its holder. */
+/* Workspaces and their applied changes. A workspace's row contains its reserved paths, so no lock outlives its holder. */
 #define STEP_2(INT, TEXT, BYTES, SERIAL, END, NO_BYTES)                                                                        \
     "CREATE TABLE workspaces ("                                                                                                \
     " id " TEXT " PRIMARY KEY, account_id " TEXT " NOT NULL, host_id " TEXT " NOT NULL, scope_path " BYTES " NOT NULL,"        \
@@ -81,8 +81,8 @@
     "CREATE INDEX applied_changes_open ON applied_changes (project_root, committed_ns, applied_ns);"
 
 /*
- * One table for all sandboxes: workspaces become rows of it, under an id that their directories have for a name already. What was their
- * status is two columns now (sandbox_row.h), their idempotency keys are claims like any other, and never end, as before.
+ * One table for all sandboxes: workspaces become rows of it, with the ids that name their directories already. Their status
+ * becomes two columns (sandbox_row.h). Their idempotency keys become normal claims that never expire, as before.
  */
 #define ADD(column) "ALTER TABLE sandboxes ADD COLUMN " column ";"
 #define WORKSPACE_ID(uuid) "'ws_' || replace(" uuid ", '-', '')"
@@ -192,7 +192,7 @@ int schema_check(struct db *db, const char *shown, int64_t *ret_version, struct 
     return r;
 }
 
-/* Within a transaction. */
+/* Call in a transaction. */
 static int take_step(struct db *db, int64_t version, struct err *err)
 {
     int r = 0;
@@ -206,7 +206,7 @@ static int take_step(struct db *db, int64_t version, struct err *err)
     return r < 0 ? r : 0;
 }
 
-/* 1 when a step was taken, 0 when there is none left. */
+/* Returns 1 after a step, 0 if none was missing. */
 static int migrate_once(struct db *db, const char *shown, int wanted, struct err *err)
 {
     int64_t version = 0;
@@ -216,7 +216,7 @@ static int migrate_once(struct db *db, const char *shown, int wanted, struct err
         return r;
     r = db->driver->lock(db, "schema", err);
     if (r == 0)
-        r = schema_check(db, shown, &version, err); /* another host may have been quicker */
+        r = schema_check(db, shown, &version, err); /* another host may have run the step meanwhile */
     if (r == 0 && version < wanted)
         r = take_step(db, version, err);
     if (r < 0 || version >= wanted) {

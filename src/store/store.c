@@ -23,7 +23,7 @@ static bool begins_with(const char *s, const char *prefix)
     return strncasecmp(s, prefix, strlen(prefix)) == 0;
 }
 
-/* Everything between "//" and the last "@" before the path is user and password; a password may also stand in the query. */
+/* User and password are between "//" and the last "@" before the path. The query may contain a password, too. */
 static char *hide_password(const char *url)
 {
     const char *authority = strstr(url, "//") + 2, *end = authority + strcspn(authority, "/?"), *at = NULL, *query;
@@ -63,7 +63,7 @@ static int read_url(const char *url, struct store *store, struct err *err)
     return 0;
 }
 
-/* ---- life ---- */
+/* ---- opening and closing ---- */
 
 static unsigned or_default(unsigned value, unsigned usual)
 {
@@ -85,7 +85,7 @@ static void set_up(struct store *store, const struct store_options *options)
     pool_init(&store->writers, store->driver, &store->config, DB_WRITER, 1);
 }
 
-/* The order matters: nothing is written before we know that it is whole, ours, and not newer than we are. */
+/* The order matters: writes nothing before it is sure that the database is intact, ours, and not newer than this program. */
 static int prepare(struct store *store, struct db *db, struct err *err)
 {
     int64_t version;
@@ -128,7 +128,7 @@ void store_close(struct store *store)
     if (!store)
         return;
     pool_done(&store->readers);
-    pool_done(&store->writers); /* last: it folds the write-ahead log into the file */
+    pool_done(&store->writers); /* last: this copies the write-ahead log into the file */
     pthread_mutex_destroy(&store->job_lock);
     db_config_done(&store->config);
     free(store);
@@ -139,7 +139,7 @@ const char *store_driver_name(const struct store *store)
     return store->driver->name;
 }
 
-/* ---- how it is ---- */
+/* ---- state and statistics ---- */
 
 static int ping(struct db *db, void *cookie, struct err *err)
 {

@@ -28,7 +28,7 @@ void query_add_text(struct query *query, const char *text)
 void query_add(struct query *query, const char *text, struct db_value value)
 {
     if (query->count == DB_VALUES_MAX)
-        abort(); /* callers bound what they add */
+        abort(); /* callers limit what they add */
     query->values[query->count++] = value;
     buf_addf(&query->text, "%s$%zu", text, query->count);
 }
@@ -53,7 +53,7 @@ int query_run(struct query *query, struct db *db, db_row_fn fn, void *cookie, st
 static struct buf *new_kept(struct query *query)
 {
     if (query->kept_count == QUERY_KEPT_MAX)
-        abort(); /* here too */
+        abort(); /* likewise */
     return &query->kept[query->kept_count++];
 }
 
@@ -199,7 +199,7 @@ void table_done_rows(const struct table *table, void *rows, size_t count)
     free(rows);
 }
 
-/* ---- what may go in ---- */
+/* ---- checks ---- */
 
 static int check_text(const char *name, const char *s, struct err *err)
 {
@@ -315,7 +315,7 @@ int table_collect(struct table_rows *rows, struct query *query, struct db *db, s
 {
     int r;
 
-    table_rows_done(rows); /* of an attempt before */
+    table_rows_done(rows); /* from an earlier attempt */
     r = query_run(query, db, take_row, rows, err);
     return r < 0 ? r : 0;
 }
@@ -338,6 +338,6 @@ int table_get(const struct table *table, struct query *query, struct db *db, con
     if (rows.count == 0)
         return table_not_found(table, id, err);
     memcpy(ret_row, rows.rows, table->row_size);
-    memset(rows.rows, 0, table->row_size); /* what it owned is the caller's now */
+    memset(rows.rows, 0, table->row_size); /* the caller owns its contents now */
     return 0;
 }

@@ -1,13 +1,13 @@
 /*
  * Writing to SQLite: shared commits.
  *
- * A durable commit is one wait for the disk, however much is in it, and SQLite has one writer at a time. So writers do not
- * queue for the connection one by one: who comes while a commit is going on waits in a list, and when the commit is over, the
- * first of the list becomes the leader, who takes all of it into the next transaction. Each job is within a savepoint, so one
- * that fails takes nothing else with it; all of them return after the commit. When the commit itself fails, each is tried
- * alone, so that a job too large for the disk does not fail those that still fit. A lone writer pays nothing for this.
+ * A durable commit waits for the disk once, whatever its size, and SQLite has one writer at a time. So writers do not queue for
+ * the connection one by one. A job that arrives during a commit waits in a list. After the commit, the thread of the first job
+ * in the list becomes the leader and runs all of them in the next transaction. Each job runs in a savepoint, so one that fails
+ * does not affect the others. All return after the commit. If the commit itself fails, the leader runs each job alone, so that
+ * a job too large for the disk does not fail those that still fit. A single writer has no extra cost.
  *
- * PostgreSQL does the same by itself: there each job has a connection and a transaction of its own.
+ * PostgreSQL has group commits of its own, so there each job has a connection and a transaction.
  */
 #include "store/txn.h"
 
@@ -31,7 +31,7 @@ struct job {
 
     struct job *next;
     bool is_over;
-    pthread_cond_t turn; /* it is over, or its thread is to lead */
+    pthread_cond_t turn; /* signalled when the job is over, or its thread becomes the leader */
 };
 
 /* ---- one attempt ---- */
@@ -42,7 +42,7 @@ static void count_commit(struct store *store, uint64_t jobs)
     atomic_fetch_add_explicit(&store->writes, jobs, memory_order_relaxed);
 }
 
-/* The connection broke while the answer to a write was awaited: it may have been done. */
+/* The connection broke before the answer to a write arrived, so the write may have happened. */
 static int judge_loss(const struct job *job, int r)
 {
     return r == -ECONNRESET && !(job->flags & TXN_REPEATABLE) ? -EINPROGRESS : r;
@@ -68,7 +68,7 @@ static int run_alone(struct store *store, struct db *db, struct job *job)
     return answer;
 }
 
-/* A statement that writes is a transaction of its own. */
+/* Without BEGIN and COMMIT: a single statement is a transaction by itself. */
 static int run_bare(struct store *store, struct db *db, struct job *job)
 {
     int r;
@@ -100,7 +100,7 @@ static int run_within(struct db *db, struct job *job)
     return r < 0 ? r : 0;
 }
 
-/* Negative when nothing of it was done. */
+/* Returns a negative errno if nothing was done. */
 static int run_together(struct store *store, struct db *db, struct job *first, size_t jobs)
 {
     int r = db_begin(db, NULL);
@@ -119,7 +119,7 @@ static int run_together(struct store *store, struct db *db, struct job *first, s
     return 0;
 }
 
-/* ---- trying again ---- */
+/* ---- retries ---- */
 
 struct attempt {
     int64_t deadline_ns;
@@ -131,8 +131,8 @@ static struct attempt attempt_first(const struct store *store)
     return (struct attempt){ .deadline_ns = clock_now_ns() + store->patience_ns, .pause_ns = PAUSE_FIRST_NS };
 }
 
-/* Whether what failed so may be tried again now: nothing was done, and the reason may pass. Sleeps a little. What the job itself refuses
- * may have the same number, and does not pass. */
+/* Decides whether to try again, and sleeps a little before that: nothing was done, and the cause may pass. The job itself may
+ * fail with the same errno for a lasting reason; its code is then ERR_FAILED_PRECONDITION. */
 static bool attempt_next(struct attempt *a, struct store *store, int r, const struct err *err)
 {
     bool passes = r == -EBUSY || r == -ECONNRESET || r == -ECONNABORTED || r == -ECONNREFUSED || r == -EAGAIN;
@@ -145,7 +145,7 @@ static bool attempt_next(struct attempt *a, struct store *store, int r, const st
     return true;
 }
 
-/* On a connection of its own, and on another when that one breaks. */
+/* Runs the job on a connection from the pool, and on another one if that breaks. */
 static int run_pooled(struct store *store, struct pool *pool, struct job *job, bool bare)
 {
     struct attempt a = attempt_first(store);
@@ -178,7 +178,7 @@ static void run_batch(struct store *store, struct job *first, size_t jobs)
         job->r = run_pooled(store, &store->writers, job, false);
 }
 
-/* Takes the waiting jobs off the list. */
+/* Removes waiting jobs from the list. */
 static struct job *take_batch(struct store *store, size_t *ret_count)
 {
     struct job *first = store->job_first, *last = first;
@@ -192,7 +192,7 @@ static struct job *take_batch(struct store *store, size_t *ret_count)
     return first;
 }
 
-/* A job's thread may be gone with its stack as soon as the lock is let go after is_over: so that is the last of it. */
+/* Do not touch a job after is_over once the lock is released: its thread may have returned and freed its stack. */
 static void end_batch(struct store *store, struct job *first)
 {
     for (struct job *job = first, *next; job; job = next) {
@@ -226,9 +226,9 @@ static void run_shared(struct store *store, struct job *job)
     pthread_cond_destroy(&job->turn);
 }
 
-/* ---- the two doors ---- */
+/* ---- entry points ---- */
 
-/* Answers about rows are no failures of the database. */
+/* Errors about rows are not failures of the database. */
 static bool is_failure(const struct job *job)
 {
     return job->r < 0 && (job->err.code == ERR_UNAVAILABLE || job->err.code == ERR_RESOURCE_EXHAUSTED ||
