@@ -81,7 +81,7 @@ static void connection_linger(struct connection *c)
         connection_kill(c);
 }
 
-static int open_session(struct connection *c)
+static int connection_open_session(struct connection *c)
 {
     if (c->tls) {
         c->shared->peer.is_tls = true;
@@ -104,7 +104,7 @@ int connection_new(struct rpc_context *ctx, int epoll_fd, int fd, struct tls *tl
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes)); /* fails on unix sockets, harmlessly */
     r = peer_init(&c->shared->peer, fd);
     if (r == 0)
-        r = tls ? tls_session_new(tls, fd, protocols, &c->tls) : open_session(c);
+        r = tls ? tls_session_new(tls, fd, protocols, &c->tls) : connection_open_session(c);
     if (r == 0)
         r = connection_set_events(c, EPOLLIN);
     if (r < 0) {
@@ -125,7 +125,7 @@ void connection_free(struct connection *c)
     free(c);
 }
 
-static ssize_t write_some(struct connection *c, const void *bytes, size_t len)
+static ssize_t connection_write_some(struct connection *c, const void *bytes, size_t len)
 {
     ssize_t n;
 
@@ -137,7 +137,7 @@ static ssize_t write_some(struct connection *c, const void *bytes, size_t len)
     return n < 0 ? -errno : n;
 }
 
-static ssize_t read_some(struct connection *c, void *bytes, size_t len)
+static ssize_t connection_read_some(struct connection *c, void *bytes, size_t len)
 {
     ssize_t n;
 
@@ -150,10 +150,10 @@ static ssize_t read_some(struct connection *c, void *bytes, size_t len)
 }
 
 /* Returns 1: all is sent; 0: the socket is full; -errno. */
-static int write_out(struct connection *c)
+static int connection_write(struct connection *c)
 {
     while (c->out_sent < c->out.len) {
-        ssize_t n = write_some(c, c->out.data + c->out_sent, c->out.len - c->out_sent);
+        ssize_t n = connection_write_some(c, c->out.data + c->out_sent, c->out.len - c->out_sent);
         if (n == -EAGAIN)
             return 0;
         if (n < 0)
@@ -169,7 +169,7 @@ static int write_out(struct connection *c)
     return 1;
 }
 
-static int fill_out(struct connection *c)
+static int connection_fill_output(struct connection *c)
 {
     const uint8_t *bytes;
     ssize_t n = 0;
@@ -187,9 +187,9 @@ void connection_flush(struct connection *c)
     if (c->state != CONNECTION_OPEN)
         return;
     while (r > 0) {
-        r = write_out(c);
+        r = connection_write(c);
         if (r == 1) {
-            r = fill_out(c);
+            r = connection_fill_output(c);
             if (r < 0 || c->out.len == 0)
                 break;
             r = 1;
@@ -210,26 +210,26 @@ void connection_flush(struct connection *c)
         connection_kill(c);
 }
 
-static void shake_hands(struct connection *c)
+static void connection_handshake(struct connection *c)
 {
     int r = tls_session_handshake(c->tls);
 
     if (r == 0)
-        r = open_session(c);
+        r = connection_open_session(c);
     else if (r == -EAGAIN)
         r = connection_set_events(c, tls_session_wants_write(c->tls) ? EPOLLOUT : EPOLLIN);
     if (r < 0)
         connection_kill(c);
 }
 
-static void read_in(struct connection *c)
+static void connection_read(struct connection *c)
 {
     char *bytes = c->ctx->read_bytes;
 
     /* Data that TLS has already decrypted does not make the socket readable, so read until TLS has no more. That ends, because
      * the client gets no credit meanwhile. */
     for (int i = 0; (c->tls || i < READS_PER_TURN) && c->state == CONNECTION_OPEN; i++) {
-        ssize_t n = read_some(c, bytes, RPC_READ_BYTES);
+        ssize_t n = connection_read_some(c, bytes, RPC_READ_BYTES);
         if (n == -EAGAIN)
             return;
         if (n <= 0) {
@@ -250,7 +250,7 @@ static void read_in(struct connection *c)
     }
 }
 
-static void read_and_discard(struct connection *c)
+static void connection_discard_input(struct connection *c)
 {
     char bytes[4096];
 
@@ -268,46 +268,46 @@ static void read_and_discard(struct connection *c)
 void connection_on_event(struct connection *c, uint32_t events)
 {
     if (c->state == CONNECTION_HANDSHAKE)
-        shake_hands(c);
+        connection_handshake(c);
     if (c->state == CONNECTION_LINGER)
-        read_and_discard(c);
+        connection_discard_input(c);
     if (c->state != CONNECTION_OPEN)
         return;
     if (events & (EPOLLIN | EPOLLHUP | EPOLLERR))
-        read_in(c);
+        connection_read(c);
     connection_flush(c);
 }
 
-static int64_t connection_earlier_ns(int64_t a, int64_t b)
+static int64_t earlier_ns(int64_t a, int64_t b)
 {
     return a < b ? a : b;
 }
 
 /* Returns true if the time is over; otherwise `next` becomes the end of it if that is earlier. */
-static bool is_over(const struct connection *c, int64_t since_ns, unsigned ms, int64_t *next)
+static bool timeout_is_over(const struct connection *c, int64_t since_ns, unsigned ms, int64_t *next)
 {
     int64_t at = since_ns + ms * CLOCK_NS_PER_MS;
 
     if (at <= c->ctx->now_ns)
         return true;
-    *next = connection_earlier_ns(*next, at);
+    *next = earlier_ns(*next, at);
     return false;
 }
 
-static const char *why_to_end(struct connection *c, int64_t *next)
+static const char *connection_end_reason(struct connection *c, int64_t *next)
 {
     const struct rpc_limits *limits = &c->ctx->limits;
     bool is_greeted = c->state == CONNECTION_OPEN && h2_is_greeted(c->h2);
 
     if (c->state == CONNECTION_LINGER)
-        return is_over(c, c->linger_ns, LINGER_MS, next) ? "it did not hang up" : NULL;
+        return timeout_is_over(c, c->linger_ns, LINGER_MS, next) ? "it did not hang up" : NULL;
     if (!is_greeted)
-        return is_over(c, c->born_ns, limits->handshake_ms, next) ? "it did not introduce itself" : NULL;
-    if (h2_headers_since_ns(c->h2) && is_over(c, h2_headers_since_ns(c->h2), limits->handshake_ms, next))
+        return timeout_is_over(c, c->born_ns, limits->handshake_ms, next) ? "it did not introduce itself" : NULL;
+    if (h2_headers_since_ns(c->h2) && timeout_is_over(c, h2_headers_since_ns(c->h2), limits->handshake_ms, next))
         return "its header fields do not end";
-    if (c->is_full && is_over(c, c->written_ns, limits->stall_ms, next))
+    if (c->is_full && timeout_is_over(c, c->written_ns, limits->stall_ms, next))
         return "it takes nothing";
-    if (c->pinged_ns && is_over(c, c->pinged_ns, limits->keepalive_timeout_ms, next))
+    if (c->pinged_ns && timeout_is_over(c, c->pinged_ns, limits->keepalive_timeout_ms, next))
         return "it gives no sign of life";
     return NULL;
 }
@@ -316,7 +316,7 @@ int64_t connection_tick(struct connection *c)
 {
     const struct rpc_limits *limits = &c->ctx->limits;
     int64_t next = INT64_MAX;
-    const char *why = c->state == CONNECTION_DEAD ? NULL : why_to_end(c, &next);
+    const char *why = c->state == CONNECTION_DEAD ? NULL : connection_end_reason(c, &next);
 
     if (why) {
         log_debug("a connection was closed", LOG_STR("peer", c->shared->peer.text), LOG_STR("why", why));
@@ -324,22 +324,22 @@ int64_t connection_tick(struct connection *c)
     }
     if (c->state != CONNECTION_OPEN)
         return next;
-    if (!c->pinged_ns && is_over(c, c->heard_ns, limits->keepalive_ms, &next)) {
+    if (!c->pinged_ns && timeout_is_over(c, c->heard_ns, limits->keepalive_ms, &next)) {
         c->pinged_ns = c->ctx->now_ns;
         h2_ping(c->h2);
         connection_flush(c);
-        is_over(c, c->pinged_ns, limits->keepalive_timeout_ms, &next);
+        timeout_is_over(c, c->pinged_ns, limits->keepalive_timeout_ms, &next);
     }
-    if (limits->age_ms && !c->leaving_ns && is_over(c, c->born_ns, limits->age_ms, &next))
+    if (limits->age_ms && !c->leaving_ns && timeout_is_over(c, c->born_ns, limits->age_ms, &next))
         connection_shutdown(c);
-    if (c->state == CONNECTION_OPEN && c->leaving_ns && !c->has_left && is_over(c, c->leaving_ns, FAREWELL_MS, &next)) {
+    if (c->state == CONNECTION_OPEN && c->leaving_ns && !c->has_left && timeout_is_over(c, c->leaving_ns, FAREWELL_MS, &next)) {
         c->has_left = true;
         h2_shutdown_now(c->h2);
         connection_flush(c);
     }
     /* Each of these may have sent the last output and started to linger. */
     if (c->state == CONNECTION_LINGER)
-        is_over(c, c->linger_ns, LINGER_MS, &next);
+        timeout_is_over(c, c->linger_ns, LINGER_MS, &next);
     return next;
 }
 

@@ -69,7 +69,7 @@ void grpc_call_empty(struct buf *buf)
 }
 
 /* A whole message, or so much of one that the handler must read before the client can send the rest. */
-static bool has_input(const struct grpc_call *call)
+static bool grpc_call_has_input(const struct grpc_call *call)
 {
     size_t there = call->in.len - call->in_taken;
     uint32_t len;
@@ -89,7 +89,7 @@ void grpc_call_show_input(struct grpc_call *call)
     if (call->input_fd < 0)
         return;
     /* The descriptor is non-blocking. A failure means that it already has the right state. */
-    if (has_input(call))
+    if (grpc_call_has_input(call))
         (void) !write(call->input_fd, &count, sizeof(count));
     else
         (void) !read(call->input_fd, &count, sizeof(count));
@@ -119,7 +119,7 @@ void grpc_call_feed_end(struct grpc_call *call)
 }
 
 /* Call with the lock held. */
-static void drop_out(struct grpc_call *call)
+static void grpc_call_drop_output(struct grpc_call *call)
 {
     atomic_fetch_sub(&call->shared->queued_bytes, call->out.len - call->out_taken);
     call->out_taken = 0;
@@ -141,7 +141,7 @@ void grpc_call_cancel(struct grpc_call *call)
 {
     pthread_mutex_lock(&call->lock);
     grpc_call_mark_cancelled(call);
-    drop_out(call);
+    grpc_call_drop_output(call);
     pthread_mutex_unlock(&call->lock);
 }
 
@@ -155,7 +155,7 @@ void grpc_call_fail(struct grpc_call *call, enum err_code code, const char *text
         status_set(&call->status, &err, NULL);
         call->is_over = true;
         grpc_call_mark_cancelled(call);
-        drop_out(call);
+        grpc_call_drop_output(call);
     }
     pthread_mutex_unlock(&call->lock);
 }

@@ -17,29 +17,29 @@
 #define CREDIT_STEP (16u << 10)
 
 /* Call with the lock held. Returns false if nothing changed until then. */
-static bool wait_until(struct grpc_call *call, const struct timespec *until)
+static bool grpc_call_wait_until(struct grpc_call *call, const struct timespec *until)
 {
     return pthread_cond_timedwait(&call->changed, &call->lock, until) != ETIMEDOUT;
 }
 
-static struct timespec after_ms(unsigned ms)
+static struct timespec timespec_after_ms(unsigned ms)
 {
     return clock_timespec_of_ns(clock_now_ns() + ms * CLOCK_NS_PER_MS);
 }
 
 /* Reads the input that has arrived, at least one byte. 0 at the end; -ECANCELED. */
-static ssize_t read_some(struct grpc_call *call, void *bytes, size_t len)
+static ssize_t grpc_call_read_some(struct grpc_call *call, void *bytes, size_t len)
 {
-    struct timespec until = after_ms(call->ctx->limits.stall_ms);
+    struct timespec until = timespec_after_ms(call->ctx->limits.stall_ms);
     bool may_pause = call->call.method->flags & METHOD_CLIENT_STREAMS, gives_back = false;
     ssize_t n = 0;
 
     pthread_mutex_lock(&call->lock);
     while (!call->is_cancelled && call->in.len == call->in_taken && !call->in_done) {
-        if (!wait_until(call, &until) && !may_pause && call->in.len == call->in_taken && !call->in_done)
+        if (!grpc_call_wait_until(call, &until) && !may_pause && call->in.len == call->in_taken && !call->in_done)
             grpc_call_mark_cancelled(call); /* a call with a single request timed out before it arrived */
         else if (may_pause)
-            until = after_ms(call->ctx->limits.stall_ms);
+            until = timespec_after_ms(call->ctx->limits.stall_ms);
     }
     if (call->is_cancelled) {
         n = -ECANCELED;
@@ -63,12 +63,12 @@ static ssize_t read_some(struct grpc_call *call, void *bytes, size_t len)
 }
 
 /* Returns 1, or 0 if the input ended before the first byte. */
-static int read_all(struct grpc_call *call, void *bytes, size_t len, struct err *err)
+static int grpc_call_read_all(struct grpc_call *call, void *bytes, size_t len, struct err *err)
 {
     size_t have = 0;
 
     while (have < len) {
-        ssize_t n = read_some(call, (char *) bytes + have, len - have);
+        ssize_t n = grpc_call_read_some(call, (char *) bytes + have, len - have);
         if (n < 0)
             return err_set(err, ERR_CANCELLED, (int) n, "the call was cancelled");
         if (n == 0 && have == 0)
@@ -80,12 +80,12 @@ static int read_all(struct grpc_call *call, void *bytes, size_t len, struct err 
     return 1;
 }
 
-static int reject_size(struct err *err, size_t len, size_t max)
+static int reject_message_size(struct err *err, size_t len, size_t max)
 {
     return err_set(err, ERR_RESOURCE_EXHAUSTED, -EMSGSIZE, "grpc: received message larger than max (%zu vs. %zu)", len, max);
 }
 
-static int unpack_gzip(struct grpc_call *call, const struct buf *packed, struct buf *out, struct err *err)
+static int grpc_call_unpack_gzip(struct grpc_call *call, const struct buf *packed, struct buf *out, struct err *err)
 {
     const char *encoding = metadata_get(&call->metadata, "grpc-encoding");
     size_t max = call->ctx->limits.message_bytes_max;
@@ -94,20 +94,20 @@ static int unpack_gzip(struct grpc_call *call, const struct buf *packed, struct 
         return err_set(err, ERR_INTERNAL, -EBADMSG, "a message is compressed, and the call does not say how");
     int r = gzip_unpack(packed->data, packed->len, max, out);
     if (r == -EMSGSIZE)
-        return reject_size(err, out->len, max);
+        return reject_message_size(err, out->len, max);
     return r < 0 ? err_set(err, ERR_INTERNAL, r, "a message is not compressed as the call says") : 0;
 }
 
 /* Reads `len` bytes as the client announced them. Allocates only as data arrives, because otherwise a client could make us
  * allocate by announcing much. */
-static int read_announced(struct grpc_call *call, size_t len, struct buf *out, struct err *err)
+static int grpc_call_read_announced(struct grpc_call *call, size_t len, struct buf *out, struct err *err)
 {
     while (out->len < len) {
         size_t step = out->len > STEP_BYTES ? out->len : STEP_BYTES;
         if (step > len - out->len)
             step = len - out->len;
         buf_room(out, step);
-        int r = read_all(call, out->data + out->len, step, err);
+        int r = grpc_call_read_all(call, out->data + out->len, step, err);
         if (r == 0)
             return err_set(err, ERR_INTERNAL, -EBADMSG, "the request ends in the middle of a message");
         if (r < 0)
@@ -118,29 +118,29 @@ static int read_announced(struct grpc_call *call, size_t len, struct buf *out, s
 }
 
 /* Reads the next message. Returns 1, 0 at the end, or an error. */
-static int read_message(struct grpc_call *call, struct buf *out, struct err *err)
+static int grpc_call_read_message(struct grpc_call *call, struct buf *out, struct err *err)
 {
     autodone(buf) struct buf packed = BUF_EMPTY;
     size_t max = call->ctx->limits.message_bytes_max;
     uint8_t prefix[GRPC_CALL_PREFIX_BYTES] = { 0 };
     uint32_t len;
-    int r = read_all(call, prefix, sizeof(prefix), err);
+    int r = grpc_call_read_all(call, prefix, sizeof(prefix), err);
 
     if (r <= 0)
         return r;
     memcpy(&len, prefix + 1, sizeof(len));
     len = ntohl(len);
     if (len > max)
-        return reject_size(err, len, max);
+        return reject_message_size(err, len, max);
     if (prefix[0] > 1)
         return err_set(err, ERR_INTERNAL, -EBADMSG, "a message has a flag that is not known: %u", prefix[0]);
-    r = read_announced(call, len, prefix[0] ? &packed : out, err);
+    r = grpc_call_read_announced(call, len, prefix[0] ? &packed : out, err);
     if (r < 0)
         return r;
-    return prefix[0] && (r = unpack_gzip(call, &packed, out, err)) < 0 ? r : 1;
+    return prefix[0] && (r = grpc_call_unpack_gzip(call, &packed, out, err)) < 0 ? r : 1;
 }
 
-static int recv_message(struct call *base, ProtobufCMessage **ret, struct err *err)
+static int grpc_call_recv_message(struct call *base, ProtobufCMessage **ret, struct err *err)
 {
     struct grpc_call *call = (struct grpc_call *) base;
     autodone(buf) struct buf bytes = BUF_EMPTY;
@@ -149,7 +149,7 @@ static int recv_message(struct call *base, ProtobufCMessage **ret, struct err *e
 
     if (is_single && call->received_count > 0)
         return 0;
-    int r = read_message(call, &bytes, err);
+    int r = grpc_call_read_message(call, &bytes, err);
     if (r == 0 && is_single)
         return err_set(err, ERR_INTERNAL, -EBADMSG, "the call has no request, and needs one");
     if (r <= 0)
@@ -168,7 +168,7 @@ static int recv_message(struct call *base, ProtobufCMessage **ret, struct err *e
 }
 
 /* Call with the lock held. */
-static bool has_room(const struct grpc_call *call)
+static bool grpc_call_has_room(const struct grpc_call *call)
 {
     return call->out.len - call->out_taken <= GRPC_CALL_OUT_MAX / 2 &&
            atomic_load(&call->shared->queued_bytes) < call->shared->queued_max;
@@ -178,11 +178,11 @@ static bool has_room(const struct grpc_call *call)
  * one. */
 static int grpc_call_reserve(struct grpc_call *call, size_t len)
 {
-    struct timespec until = after_ms(call->ctx->limits.slow_reader_ms);
+    struct timespec until = timespec_after_ms(call->ctx->limits.slow_reader_ms);
 
     pthread_mutex_lock(&call->lock);
-    while (!call->is_cancelled && !has_room(call)) {
-        if (!wait_until(call, &until) && !has_room(call))
+    while (!call->is_cancelled && !grpc_call_has_room(call)) {
+        if (!grpc_call_wait_until(call, &until) && !grpc_call_has_room(call))
             grpc_call_mark_cancelled(call);
     }
     bool is_cancelled = call->is_cancelled;
@@ -214,7 +214,7 @@ static int grpc_call_queue_message(struct grpc_call *call, struct buf *message)
 }
 
 /* The handler cannot change this status later. */
-static int reject_answer(struct grpc_call *call, size_t len, size_t max)
+static int grpc_call_reject_answer(struct grpc_call *call, size_t len, size_t max)
 {
     struct err err = ERR_NONE;
 
@@ -228,7 +228,7 @@ static int reject_answer(struct grpc_call *call, size_t len, size_t max)
     return -EMSGSIZE;
 }
 
-static int send_message(struct call *base, const ProtobufCMessage *message)
+static int grpc_call_send_message(struct call *base, const ProtobufCMessage *message)
 {
     struct grpc_call *call = (struct grpc_call *) base;
     autodone(buf) struct buf bytes = BUF_EMPTY;
@@ -236,7 +236,7 @@ static int send_message(struct call *base, const ProtobufCMessage *message)
     uint32_t wire_len = htonl((uint32_t) len);
 
     if (len > max)
-        return reject_answer(call, len, max);
+        return grpc_call_reject_answer(call, len, max);
     int r = grpc_call_reserve(call, GRPC_CALL_PREFIX_BYTES + len);
     if (r < 0)
         return r;
@@ -251,14 +251,14 @@ static int send_message(struct call *base, const ProtobufCMessage *message)
     return r;
 }
 
-static const char *get_header(struct call *base, const char *name)
+static const char *grpc_call_get_header(struct call *base, const char *name)
 {
     struct grpc_call *call = (struct grpc_call *) base;
 
     return metadata_get(&call->metadata, strcmp(name, "host") == 0 ? ":authority" : name);
 }
 
-static void set_trailer(struct call *base, const char *name, const char *value)
+static void grpc_call_set_trailer(struct call *base, const char *name, const char *value)
 {
     struct grpc_call *call = (struct grpc_call *) base;
 
@@ -268,7 +268,7 @@ static void set_trailer(struct call *base, const char *name, const char *value)
     pthread_mutex_unlock(&call->lock);
 }
 
-static int get_cancel_fd(struct call *base)
+static int grpc_call_get_cancel_fd(struct call *base)
 {
     struct grpc_call *call = (struct grpc_call *) base;
 
@@ -280,7 +280,7 @@ static int get_cancel_fd(struct call *base)
     return fd;
 }
 
-static bool get_is_cancelled(struct call *base)
+static bool grpc_call_is_cancelled(struct call *base)
 {
     struct grpc_call *call = (struct grpc_call *) base;
 
@@ -290,7 +290,7 @@ static bool get_is_cancelled(struct call *base)
     return is_cancelled;
 }
 
-static int get_input_fd(struct call *base)
+static int grpc_call_get_input_fd(struct call *base)
 {
     struct grpc_call *call = (struct grpc_call *) base;
 
@@ -305,13 +305,13 @@ static int get_input_fd(struct call *base)
 }
 
 const struct call_ops grpc_call_ops = {
-    .recv = recv_message,
-    .send = send_message,
-    .header = get_header,
-    .set_trailer = set_trailer,
-    .cancel_fd = get_cancel_fd,
-    .is_cancelled = get_is_cancelled,
-    .input_fd = get_input_fd,
+    .recv = grpc_call_recv_message,
+    .send = grpc_call_send_message,
+    .header = grpc_call_get_header,
+    .set_trailer = grpc_call_set_trailer,
+    .cancel_fd = grpc_call_get_cancel_fd,
+    .is_cancelled = grpc_call_is_cancelled,
+    .input_fd = grpc_call_get_input_fd,
 };
 
 static void grpc_call_finish(struct grpc_call *call, int r, struct err *err)
@@ -342,7 +342,7 @@ void grpc_call_run(void *arg)
     struct err err = ERR_NONE;
     int r;
 
-    if (get_is_cancelled(&call->call))
+    if (grpc_call_is_cancelled(&call->call))
         r = err_set(&err, ERR_CANCELLED, -ECANCELED, "the call was cancelled");
     else
         r = call->call.method->run(&call->call, call->cookie, &err);

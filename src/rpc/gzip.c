@@ -8,7 +8,7 @@
 #define STEP_BYTES (64u << 10)
 
 /* Decompresses in steps, so that a small message that expands enormously does not cost memory beyond `max`. */
-static int unpack_steps(z_stream *z, size_t max, struct buf *out)
+static int gzip_unpack_steps(z_stream *z, size_t max, struct buf *out)
 {
     size_t begin = out->len;
     int code = Z_OK;
@@ -33,7 +33,7 @@ int gzip_unpack(const void *bytes, size_t len, size_t max, struct buf *out)
 
     if (inflateInit2(&z, WINDOW_BITS) != Z_OK)
         return -ENOMEM;
-    int r = unpack_steps(&z, max, out);
+    int r = gzip_unpack_steps(&z, max, out);
     inflateEnd(&z);
     return r;
 }

@@ -33,7 +33,7 @@
 
 static const uint8_t shutdown_ping[8] = "shutdown";
 
-static void send_away(struct h2 *h2, const char *why)
+static void h2_send_away(struct h2 *h2, const char *why)
 {
     if (h2->is_sent_away)
         return;
@@ -42,10 +42,10 @@ static void send_away(struct h2 *h2, const char *why)
     nghttp2_session_terminate_session(h2->session, NGHTTP2_ENHANCE_YOUR_CALM);
 }
 
-static void count_reset(struct h2 *h2)
+static void h2_count_reset(struct h2 *h2)
 {
     if (leaky_bucket_add(&h2->resets, h2->ctx->now_ns, h2->ctx->limits.reset_per_second, h2->ctx->limits.reset_burst))
-        send_away(h2, "it takes back its calls");
+        h2_send_away(h2, "it takes back its calls");
 }
 
 /* Removes the call from the list and drops the list's reference. */
@@ -58,7 +58,7 @@ static void h2_release_call(struct grpc_call *call)
     grpc_call_unref(call);
 }
 
-static void report_end(struct grpc_call *call)
+static void report_call_end(struct grpc_call *call)
 {
     struct rpc_context *ctx = call->ctx;
     struct rpc_call_end end = { .method = call->call.method, .duration_ns = ctx->now_ns - call->begun_ns };
@@ -74,14 +74,14 @@ static void report_end(struct grpc_call *call)
 }
 
 /* Cleans up after a stream that has ended, for whatever reason. */
-static void close_stream(struct grpc_call *call)
+static void h2_close_stream(struct grpc_call *call)
 {
     struct h2 *h2 = call->h2;
     size_t queued = atomic_load(&h2->shared->queued_bytes);
 
     call->has_stream = false;
     h2->streams--;
-    report_end(call);
+    report_call_end(call);
     h2_forget_waiting(h2, call);
     deadline_remove(&h2->ctx->deadlines, &call->deadline);
     grpc_call_cancel(call);
@@ -92,7 +92,7 @@ static void close_stream(struct grpc_call *call)
 
 /* Ends the connection if a header block arrives on a closed or skipped stream, because client and server then disagree about
  * the state. nghttp2 checks open streams itself. It ignores data on others without a callback, as the RFC permits. */
-static void check_stream(struct h2 *h2, const nghttp2_frame_hd *hd)
+static void h2_check_stream(struct h2 *h2, const nghttp2_frame_hd *hd)
 {
     enum stream_check word = hd->type == NGHTTP2_HEADERS ? stream_history_open(&h2->past, hd->stream_id) : STREAM_SOUND;
 
@@ -105,21 +105,21 @@ static void check_stream(struct h2 *h2, const nghttp2_frame_hd *hd)
     nghttp2_session_terminate_session(h2->session, word == STREAM_SKIPPED ? NGHTTP2_PROTOCOL_ERROR : NGHTTP2_STREAM_CLOSED);
 }
 
-static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, void *user)
+static int h2_on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, void *user)
 {
     struct h2 *h2 = user;
 
     (void) session;
     if (hd->type == NGHTTP2_HEADERS || hd->type == NGHTTP2_DATA || hd->type == NGHTTP2_RST_STREAM)
-        check_stream(h2, hd);
+        h2_check_stream(h2, hd);
     if (hd->type == NGHTTP2_HEADERS || (hd->type == NGHTTP2_DATA && (hd->length > 0 || hd->flags & NGHTTP2_FLAG_END_STREAM)))
         return 0;
     if (leaky_bucket_add(&h2->frames, h2->ctx->now_ns, FRAMES_PER_SECOND, FRAMES_BURST))
-        send_away(h2, "it sends frames without end and purpose");
+        h2_send_away(h2, "it sends frames without end and purpose");
     return 0;
 }
 
-static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *user)
+static int h2_on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *user)
 {
     struct h2 *h2 = user;
 
@@ -142,8 +142,8 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
     return 0;
 }
 
-static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name, size_t name_len,
-                     const uint8_t *value, size_t value_len, uint8_t flags, void *user)
+static int h2_on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name, size_t name_len,
+                        const uint8_t *value, size_t value_len, uint8_t flags, void *user)
 {
     struct grpc_call *call = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
 
@@ -155,7 +155,7 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
     return call->metadata.size_bytes > HEADER_EXCESS * call->metadata.size_max ? NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE : 0;
 }
 
-static int on_data(nghttp2_session *session, uint8_t flags, int32_t stream_id, const uint8_t *bytes, size_t len, void *user)
+static int h2_on_data(nghttp2_session *session, uint8_t flags, int32_t stream_id, const uint8_t *bytes, size_t len, void *user)
 {
     struct h2 *h2 = user;
     struct grpc_call *call = nghttp2_session_get_stream_user_data(session, stream_id);
@@ -169,7 +169,7 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t stream_id, c
     return 0;
 }
 
-static void on_request_frame(struct h2 *h2, struct grpc_call *call, const nghttp2_frame *frame)
+static void h2_on_request_frame(struct h2 *h2, struct grpc_call *call, const nghttp2_frame *frame)
 {
     if (frame->hd.type == NGHTTP2_HEADERS && !call->has_headers) {
         call->has_headers = true;
@@ -183,7 +183,7 @@ static void on_request_frame(struct h2 *h2, struct grpc_call *call, const nghttp
     }
 }
 
-static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *user)
+static int h2_on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *user)
 {
     struct h2 *h2 = user;
     struct grpc_call *call = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
@@ -194,11 +194,11 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
     case NGHTTP2_HEADERS:
     case NGHTTP2_DATA:
         if (call)
-            on_request_frame(h2, call, frame);
+            h2_on_request_frame(h2, call, frame);
         break;
     case NGHTTP2_RST_STREAM:
         if (call && !call->has_ended)
-            count_reset(h2);
+            h2_count_reset(h2);
         break;
     case NGHTTP2_SETTINGS:
         h2->is_greeted = true;
@@ -214,7 +214,7 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
     return 0;
 }
 
-static int on_sent(nghttp2_session *session, const nghttp2_frame *frame, void *user)
+static int h2_on_sent(nghttp2_session *session, const nghttp2_frame *frame, void *user)
 {
     struct h2 *h2 = user;
     struct grpc_call *call;
@@ -236,7 +236,7 @@ static int on_sent(nghttp2_session *session, const nghttp2_frame *frame, void *u
     case NGHTTP2_RST_STREAM:
         /* A client can also provoke resets by us, so count these too. */
         if (frame->rst_stream.error_code != NGHTTP2_NO_ERROR)
-            count_reset(h2);
+            h2_count_reset(h2);
         break;
     case NGHTTP2_GOAWAY:
         /* Send the PING only after the notice: nghttp2 sends PINGs before all other frames. Its answer then comes after
@@ -250,7 +250,7 @@ static int on_sent(nghttp2_session *session, const nghttp2_frame *frame, void *u
     return 0;
 }
 
-static int on_stream_close(nghttp2_session *session, int32_t stream_id, uint32_t error_code, void *user)
+static int h2_on_stream_close(nghttp2_session *session, int32_t stream_id, uint32_t error_code, void *user)
 {
     struct grpc_call *call = nghttp2_session_get_stream_user_data(session, stream_id);
 
@@ -258,7 +258,7 @@ static int on_stream_close(nghttp2_session *session, int32_t stream_id, uint32_t
     (void) user;
     if (!call)
         return 0;
-    close_stream(call);
+    h2_close_stream(call);
     if (!call->has_handler)
         h2_release_call(call);
     return 0;
@@ -268,13 +268,13 @@ static int on_stream_close(nghttp2_session *session, int32_t stream_id, uint32_t
 
 static int h2_make_session(struct h2 *h2, nghttp2_session_callbacks *callbacks, nghttp2_option *option)
 {
-    nghttp2_session_callbacks_set_on_begin_frame_callback(callbacks, on_begin_frame);
-    nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin_headers);
-    nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
-    nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data);
-    nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame);
-    nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, on_sent);
-    nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_stream_close);
+    nghttp2_session_callbacks_set_on_begin_frame_callback(callbacks, h2_on_begin_frame);
+    nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, h2_on_begin_headers);
+    nghttp2_session_callbacks_set_on_header_callback(callbacks, h2_on_header);
+    nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, h2_on_data);
+    nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, h2_on_frame);
+    nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, h2_on_sent);
+    nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, h2_on_stream_close);
     nghttp2_option_set_no_auto_window_update(option, 1);
     nghttp2_option_set_no_closed_streams(option, 1);
     nghttp2_option_set_max_continuations(option, CONTINUATIONS_MAX);
@@ -326,7 +326,7 @@ void h2_free(struct h2 *h2)
     for (struct grpc_call *call = h2->calls, *next; call; call = next) {
         next = call->next;
         if (call->has_stream)
-            close_stream(call);
+            h2_close_stream(call);
         h2_release_call(call);
     }
     nghttp2_session_del(h2->session);
@@ -341,7 +341,7 @@ int h2_feed(struct h2 *h2, const void *bytes, size_t len)
     if (n >= 0)
         return 0; /* also if the client violates the protocol: nghttp2 then sends a GOAWAY */
     if (n != NGHTTP2_ERR_BAD_CLIENT_MAGIC)
-        send_away(h2, nghttp2_strerror((int) n));
+        h2_send_away(h2, nghttp2_strerror((int) n));
     return -EPROTO;
 }
 

@@ -11,7 +11,7 @@ struct fields {
     size_t count;
 };
 
-static void add_field(struct fields *fields, const char *name, const char *value)
+static void fields_add(struct fields *fields, const char *name, const char *value)
 {
     fields->list[fields->count++] = (nghttp2_nv){ .name = (uint8_t *) (uintptr_t) name,
                                                   .value = (uint8_t *) (uintptr_t) value,
@@ -19,28 +19,28 @@ static void add_field(struct fields *fields, const char *name, const char *value
                                                   .valuelen = strlen(value) };
 }
 
-static void add_head(struct fields *fields)
+static void fields_add_head(struct fields *fields)
 {
-    add_field(fields, ":status", "200");
-    add_field(fields, "content-type", "application/grpc");
-    add_field(fields, "grpc-accept-encoding", "identity,gzip");
+    fields_add(fields, ":status", "200");
+    fields_add(fields, "content-type", "application/grpc");
+    fields_add(fields, "grpc-accept-encoding", "identity,gzip");
 }
 
 /* Reads the status without the lock: it is constant once the call is over. */
-static void add_status(struct fields *fields, const struct status *status)
+static void fields_add_status(struct fields *fields, const struct status *status)
 {
     static const char *const codes[] = { "0", "1",  "2",  "3",  "4",  "5",  "6",  "7", "8",
                                          "9", "10", "11", "12", "13", "14", "15", "16" };
 
-    add_field(fields, "grpc-status", codes[status->code]);
+    fields_add(fields, "grpc-status", codes[status->code]);
     if (status->message.len > 0)
-        add_field(fields, "grpc-message", status->message.data);
+        fields_add(fields, "grpc-message", status->message.data);
     if (status->details.len > 0)
-        add_field(fields, "grpc-status-details-bin", status->details.data);
+        fields_add(fields, "grpc-status-details-bin", status->details.data);
     const char *at = status->trailers.data;
     for (size_t i = 0; i < status->trailer_count; i++) {
         const char *value = at + strlen(at) + 1;
-        add_field(fields, at, value);
+        fields_add(fields, at, value);
         at = value + strlen(value) + 1;
     }
 }
@@ -68,7 +68,7 @@ static ssize_t read_answer(nghttp2_session *session, int32_t stream_id, uint8_t 
     h2_relieve(h2, queued);
     if (is_end) {
         *data_flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
-        add_status(&fields, &call->status);
+        fields_add_status(&fields, &call->status);
         if (nghttp2_submit_trailer(session, stream_id, fields.list, fields.count) != 0)
             return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     } else if (n == 0) {
@@ -78,15 +78,15 @@ static ssize_t read_answer(nghttp2_session *session, int32_t stream_id, uint8_t 
     return (ssize_t) n;
 }
 
-static void answer_first(struct h2 *h2, struct grpc_call *call, bool is_over, bool has_bytes)
+static void h2_answer_first(struct h2 *h2, struct grpc_call *call, bool is_over, bool has_bytes)
 {
     const nghttp2_data_provider provider = { .source.ptr = call, .read_callback = read_answer };
     struct fields fields = { .count = 0 };
 
     call->has_answered = true;
-    add_head(&fields);
+    fields_add_head(&fields);
     if (is_over && !has_bytes && call->status.code != ERR_OK) {
-        add_status(&fields, &call->status);
+        fields_add_status(&fields, &call->status);
         nghttp2_submit_response(h2->session, call->stream_id, fields.list, fields.count, NULL);
     } else {
         nghttp2_submit_response(h2->session, call->stream_id, fields.list, fields.count, &provider);
@@ -104,7 +104,7 @@ void h2_answer(struct h2 *h2, struct grpc_call *call)
     if (!call->has_answered) {
         /* A single answer is sent with its status: three frames in one packet. */
         if (is_over || call->call.method->flags & METHOD_SERVER_STREAMS)
-            answer_first(h2, call, is_over, has_bytes);
+            h2_answer_first(h2, call, is_over, has_bytes);
     } else if (call->is_deferred) {
         call->is_deferred = false;
         nghttp2_session_resume_data(h2->session, call->stream_id);
@@ -117,6 +117,6 @@ void h2_answer_http(struct h2 *h2, struct grpc_call *call, const char *http_stat
 
     call->has_answered = true;
     grpc_call_fail(call, ERR_UNKNOWN, "");
-    add_field(&fields, ":status", http_status);
+    fields_add(&fields, ":status", http_status);
     nghttp2_submit_response(h2->session, call->stream_id, fields.list, fields.count, NULL);
 }

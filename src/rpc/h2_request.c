@@ -17,7 +17,7 @@
 /* The stream's window while a handler reads from it. Before that it is HTTP/2's default, 64 KiB. */
 #define RUNNING_WINDOW (256 << 10)
 
-static bool is_grpc(const char *content_type)
+static bool is_grpc_content_type(const char *content_type)
 {
     size_t len = strlen(CONTENT_TYPE);
 
@@ -66,7 +66,7 @@ static int find_method(struct grpc_call *call, const char *path, struct err *err
     return err_set(err, ERR_UNIMPLEMENTED, -ENOENT, "unknown method %.200s for service %.200s", slash + 1, service);
 }
 
-static int check_encoding(const struct grpc_call *call, struct err *err)
+static int check_call_encoding(const struct grpc_call *call, struct err *err)
 {
     const char *encoding = metadata_get(&call->metadata, "grpc-encoding");
 
@@ -76,7 +76,7 @@ static int check_encoding(const struct grpc_call *call, struct err *err)
                    encoding);
 }
 
-static int set_deadline(struct grpc_call *call, struct err *err)
+static int set_call_deadline(struct grpc_call *call, struct err *err)
 {
     const char *text = metadata_get(&call->metadata, "grpc-timeout");
     int64_t ns;
@@ -113,16 +113,16 @@ void h2_begin_request(struct h2 *h2, struct grpc_call *call)
         h2_reject_request(h2, call, ERR_RESOURCE_EXHAUSTED, "the header fields are too large");
     else if (!verb || strcmp(verb, "POST") != 0)
         h2_answer_http(h2, call, "405");
-    else if (!is_grpc(metadata_get(&call->metadata, "content-type")))
+    else if (!is_grpc_content_type(metadata_get(&call->metadata, "content-type")))
         h2_answer_http(h2, call, "415");
-    else if (check_encoding(call, &err) < 0 || set_deadline(call, &err) < 0 ||
+    else if (check_call_encoding(call, &err) < 0 || set_call_deadline(call, &err) < 0 ||
              find_method(call, metadata_get(&call->metadata, ":path"), &err) < 0)
         h2_reject_request(h2, call, err.code, err.text);
     else
         call->call.request_id = dup_request_id(call);
 }
 
-static bool is_ready(struct grpc_call *call)
+static bool call_is_ready(struct grpc_call *call)
 {
     bool streams = call->call.method->flags & METHOD_CLIENT_STREAMS;
 
@@ -150,7 +150,7 @@ static void h2_start_call(struct h2 *h2, struct grpc_call *call)
 
 void h2_start_if_ready(struct h2 *h2, struct grpc_call *call)
 {
-    if (!call->call.method || call->has_handler || call->is_waiting || call->has_answered || !is_ready(call))
+    if (!call->call.method || call->has_handler || call->is_waiting || call->has_answered || !call_is_ready(call))
         return;
     if (h2->running < h2->ctx->limits.running_max) {
         h2_start_call(h2, call);

@@ -69,7 +69,7 @@ const struct method_table *health_table(const struct health *health)
 }
 
 /* Call with the lock held. */
-static void wake_all(struct health *health)
+static void health_wake_watchers(struct health *health)
 {
     const uint64_t one = 1;
 
@@ -83,7 +83,7 @@ void health_set(struct health *health, bool is_serving)
 {
     pthread_mutex_lock(&health->lock);
     health->is_serving = is_serving;
-    wake_all(health);
+    health_wake_watchers(health);
     pthread_mutex_unlock(&health->lock);
 }
 
@@ -91,11 +91,11 @@ void health_close(struct health *health)
 {
     pthread_mutex_lock(&health->lock);
     health->is_closed = true;
-    wake_all(health);
+    health_wake_watchers(health);
     pthread_mutex_unlock(&health->lock);
 }
 
-static bool is_known(const struct health *health, const char *service)
+static bool health_knows_service(const struct health *health, const char *service)
 {
     if (service[0] == '\0')
         return true;
@@ -109,7 +109,7 @@ static bool is_known(const struct health *health, const char *service)
 }
 
 /* Receives the request's service name; free it. */
-static int take_service(struct call *call, char **ret, struct err *err)
+static int health_take_service(struct call *call, char **ret, struct err *err)
 {
     ProtobufCMessage *message = NULL;
     int r = call_recv(call, &message, err);
@@ -129,7 +129,7 @@ static int health_send_status(struct call *call, Grpc__Health__V1__HealthCheckRe
     return call_send(call, &response.base);
 }
 
-static bool get_serving(struct health *health, bool *ret_closed)
+static bool health_get_serving(struct health *health, bool *ret_closed)
 {
     pthread_mutex_lock(&health->lock);
     bool is_serving = health->is_serving;
@@ -138,7 +138,7 @@ static bool get_serving(struct health *health, bool *ret_closed)
     return is_serving;
 }
 
-static Grpc__Health__V1__HealthCheckResponse__ServingStatus status_of(bool is_serving)
+static Grpc__Health__V1__HealthCheckResponse__ServingStatus health_status_of(bool is_serving)
 {
     return is_serving ? GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__SERVING_STATUS__SERVING
                       : GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__SERVING_STATUS__NOT_SERVING;
@@ -149,13 +149,13 @@ static int health_check(struct call *call, void *cookie, struct err *err)
     struct health *health = cookie;
     autofree char *service = NULL;
     bool is_closed;
-    int r = take_service(call, &service, err);
+    int r = health_take_service(call, &service, err);
 
     if (r < 0)
         return r;
-    if (!is_known(health, service))
+    if (!health_knows_service(health, service))
         return err_set(err, ERR_NOT_FOUND, -ENOENT, "unknown service");
-    return health_send_status(call, status_of(get_serving(health, &is_closed)));
+    return health_send_status(call, health_status_of(health_get_serving(health, &is_closed)));
 }
 
 static int health_add_watcher(struct health *health, int fd)
@@ -191,9 +191,9 @@ static int health_report_changes(struct call *call, struct health *health, bool 
     if (fds[1].fd < 0)
         return -errno;
     while (!is_closed) {
-        bool is_serving = get_serving(health, &is_closed);
+        bool is_serving = health_get_serving(health, &is_closed);
         if (is_first || (known && is_serving != said)) {
-            int r = health_send_status(call, known ? status_of(is_serving)
+            int r = health_send_status(call, known ? health_status_of(is_serving)
                                                    : GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__SERVING_STATUS__SERVICE_UNKNOWN);
             if (r < 0)
                 return r;
@@ -215,14 +215,14 @@ static int health_watch(struct call *call, void *cookie, struct err *err)
     struct health *health = cookie;
     autofree char *service = NULL;
     autofd int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    int r = take_service(call, &service, err);
+    int r = health_take_service(call, &service, err);
 
     if (r < 0)
         return r;
     int place = fd < 0 ? -EAGAIN : health_add_watcher(health, fd);
     if (place < 0)
         return err_set(err, ERR_RESOURCE_EXHAUSTED, place, "too many watch already");
-    r = health_report_changes(call, health, is_known(health, service), fd);
+    r = health_report_changes(call, health, health_knows_service(health, service), fd);
     health_remove_watcher(health, place);
     if (r == 0)
         return err_set(err, ERR_UNAVAILABLE, -ESHUTDOWN, "the server goes down");

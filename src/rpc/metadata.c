@@ -23,7 +23,7 @@ bool metadata_is_binary(const char *name)
     return len > 4 && strcmp(name + len - 4, "-bin") == 0;
 }
 
-static int add_decoded(struct buf *out, const char *value, size_t len)
+static int metadata_add_decoded(struct buf *out, const char *value, size_t len)
 {
     struct base64_decode_ctx ctx;
     size_t decoded = 0;
@@ -36,7 +36,7 @@ static int add_decoded(struct buf *out, const char *value, size_t len)
     return 0;
 }
 
-static void add_text(struct buf *out, const void *text, size_t len)
+static void metadata_add_text(struct buf *out, const void *text, size_t len)
 {
     buf_add(out, text, len);
     buf_add_char(out, '\0');
@@ -52,11 +52,11 @@ void metadata_add(struct metadata *metadata, const void *name, size_t name_len, 
         metadata->is_too_large = true;
     if (metadata->is_too_large)
         return;
-    add_text(text, name, name_len);
+    metadata_add_text(text, name, name_len);
     value_begin = text->len;
     if (!metadata_is_binary(text->data + begin)) {
-        add_text(text, value, value_len);
-    } else if (add_decoded(text, value, value_len) == 0) {
+        metadata_add_text(text, value, value_len);
+    } else if (metadata_add_decoded(text, value, value_len) == 0) {
         buf_add_char(text, '\0');
     } else {
         text->len = begin;

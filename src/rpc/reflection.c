@@ -25,7 +25,7 @@ struct reflection {
     struct method_table table;
 };
 
-static int answer_all(struct call *call, void *cookie, struct err *err);
+static int reflection_answer_all(struct call *call, void *cookie, struct err *err);
 
 /* Both versions have the same messages under different names, and names are not sent. */
 #define REFLECTION_METHOD(version)                                                                                             \
@@ -33,7 +33,7 @@ static int answer_all(struct call *call, void *cookie, struct err *err);
         .service = "grpc.reflection." version ".ServerReflection", .name = "ServerReflectionInfo",                             \
         .flags = METHOD_PUBLIC | METHOD_CLIENT_STREAMS | METHOD_SERVER_STREAMS,                                                \
         .request = &grpc__reflection__v1__server_reflection_request__descriptor,                                               \
-        .response = &grpc__reflection__v1__server_reflection_response__descriptor, .run = answer_all,                          \
+        .response = &grpc__reflection__v1__server_reflection_response__descriptor, .run = reflection_answer_all,               \
     }
 
 static const struct method methods[] = { REFLECTION_METHOD("v1"), REFLECTION_METHOD("v1alpha") };
@@ -90,14 +90,14 @@ static const char *reflection_symbol_below(const char *name, const char *symbol)
     return symbol[len] == '.' ? symbol + len + 1 : NULL;
 }
 
-static bool type_has(const type_proto *type, const char *symbol)
+static bool type_has_symbol(const type_proto *type, const char *symbol)
 {
     const char *rest = reflection_symbol_below(type->name, symbol);
 
     if (!rest || *rest == '\0')
         return rest;
     for (size_t i = 0; i < type->n_nested_type; i++) {
-        if (type_has(type->nested_type[i], rest))
+        if (type_has_symbol(type->nested_type[i], rest))
             return true;
     }
     for (size_t i = 0; i < type->n_enum_type; i++) {
@@ -111,14 +111,14 @@ static bool type_has(const type_proto *type, const char *symbol)
     return false;
 }
 
-static bool file_has(const file_proto *file, const char *symbol)
+static bool file_has_symbol(const file_proto *file, const char *symbol)
 {
     const char *rest = reflection_symbol_below(file->package ? file->package : "", symbol);
 
     if (!rest || *rest == '\0')
         return false;
     for (size_t i = 0; i < file->n_message_type; i++) {
-        if (type_has(file->message_type[i], rest))
+        if (type_has_symbol(file->message_type[i], rest))
             return true;
     }
     for (size_t i = 0; i < file->n_enum_type; i++) {
@@ -138,7 +138,7 @@ static bool file_has(const file_proto *file, const char *symbol)
     return false;
 }
 
-static ssize_t find_file(const struct reflection *reflection, const char *name)
+static ssize_t reflection_find_file(const struct reflection *reflection, const char *name)
 {
     for (size_t i = 0; i < reflection->set->n_file; i++) {
         if (strcmp(reflection->set->file[i]->name, name) == 0)
@@ -147,23 +147,23 @@ static ssize_t find_file(const struct reflection *reflection, const char *name)
     return -1;
 }
 
-static ssize_t find_symbol(const struct reflection *reflection, const char *symbol)
+static ssize_t reflection_find_symbol(const struct reflection *reflection, const char *symbol)
 {
     for (size_t i = 0; i < reflection->set->n_file; i++) {
-        if (file_has(reflection->set->file[i], symbol))
+        if (file_has_symbol(reflection->set->file[i], symbol))
             return (ssize_t) i;
     }
     return -1;
 }
 
 /* Marks the file and all that it imports. In the set each file comes after its imports, because protoc orders it so. */
-static void mark_needed(const struct reflection *reflection, size_t file, bool *needed)
+static void reflection_mark_needed(const struct reflection *reflection, size_t file, bool *needed)
 {
     needed[file] = true;
     for (size_t i = file + 1; i-- > 0;) {
         const file_proto *proto = reflection->set->file[i];
         for (size_t d = 0; needed[i] && d < proto->n_dependency; d++) {
-            ssize_t other = find_file(reflection, proto->dependency[d]);
+            ssize_t other = reflection_find_file(reflection, proto->dependency[d]);
             if (other >= 0)
                 needed[other] = true;
         }
@@ -171,7 +171,7 @@ static void mark_needed(const struct reflection *reflection, size_t file, bool *
 }
 
 /* The caller's local variables, to which the response points, are gone when it returns, so clear the pointers. */
-static int send_once(struct call *call, response_proto *response)
+static int reflection_send(struct call *call, response_proto *response)
 {
     int r = call_send(call, &response->base);
 
@@ -180,7 +180,7 @@ static int send_once(struct call *call, response_proto *response)
     return r;
 }
 
-static int send_error(struct call *call, response_proto *response, enum err_code code, const char *text)
+static int reflection_send_error(struct call *call, response_proto *response, enum err_code code, const char *text)
 {
     Grpc__Reflection__V1__ErrorResponse error = GRPC__REFLECTION__V1__ERROR_RESPONSE__INIT;
 
@@ -188,18 +188,18 @@ static int send_error(struct call *call, response_proto *response, enum err_code
     error.error_message = (char *) text;
     response->message_response_case = GRPC__REFLECTION__V1__SERVER_REFLECTION_RESPONSE__MESSAGE_RESPONSE_ERROR_RESPONSE;
     response->error_response = &error;
-    return send_once(call, response);
+    return reflection_send(call, response);
 }
 
-static int send_file(struct call *call, const struct reflection *reflection, response_proto *response, ssize_t file)
+static int reflection_send_file(struct call *call, const struct reflection *reflection, response_proto *response, ssize_t file)
 {
     Grpc__Reflection__V1__FileDescriptorResponse files = GRPC__REFLECTION__V1__FILE_DESCRIPTOR_RESPONSE__INIT;
 
     if (file < 0)
-        return send_error(call, response, ERR_NOT_FOUND, "not found");
+        return reflection_send_error(call, response, ERR_NOT_FOUND, "not found");
     autofree bool *needed = xalloc(reflection->set->n_file * sizeof(*needed));
     autofree ProtobufCBinaryData *list = xalloc(reflection->set->n_file * sizeof(*list));
-    mark_needed(reflection, (size_t) file, needed);
+    reflection_mark_needed(reflection, (size_t) file, needed);
     list[files.n_file_descriptor_proto++] = reflection->files[file];
     for (size_t i = 0; i < (size_t) file; i++) {
         if (needed[i])
@@ -209,10 +209,10 @@ static int send_file(struct call *call, const struct reflection *reflection, res
     response->message_response_case =
         GRPC__REFLECTION__V1__SERVER_REFLECTION_RESPONSE__MESSAGE_RESPONSE_FILE_DESCRIPTOR_RESPONSE;
     response->file_descriptor_response = &files;
-    return send_once(call, response);
+    return reflection_send(call, response);
 }
 
-static int send_services(struct call *call, const struct reflection *reflection, response_proto *response)
+static int reflection_send_services(struct call *call, const struct reflection *reflection, response_proto *response)
 {
     Grpc__Reflection__V1__ListServiceResponse services = GRPC__REFLECTION__V1__LIST_SERVICE_RESPONSE__INIT;
     Grpc__Reflection__V1__ServiceResponse items[SERVICES_MAX], *list[SERVICES_MAX];
@@ -235,7 +235,7 @@ static int send_services(struct call *call, const struct reflection *reflection,
     services.service = list;
     response->message_response_case = GRPC__REFLECTION__V1__SERVER_REFLECTION_RESPONSE__MESSAGE_RESPONSE_LIST_SERVICES_RESPONSE;
     response->list_services_response = &services;
-    return send_once(call, response);
+    return reflection_send(call, response);
 }
 
 static int reflection_answer(struct call *call, const struct reflection *reflection, request_proto *request)
@@ -246,19 +246,20 @@ static int reflection_answer(struct call *call, const struct reflection *reflect
     response.original_request = request;
     switch (request->message_request_case) {
     case GRPC__REFLECTION__V1__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_FILE_BY_FILENAME:
-        return send_file(call, reflection, &response, find_file(reflection, request->file_by_filename));
+        return reflection_send_file(call, reflection, &response, reflection_find_file(reflection, request->file_by_filename));
     case GRPC__REFLECTION__V1__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_FILE_CONTAINING_SYMBOL:
-        return send_file(call, reflection, &response, find_symbol(reflection, request->file_containing_symbol));
+        return reflection_send_file(call, reflection, &response,
+                                    reflection_find_symbol(reflection, request->file_containing_symbol));
     case GRPC__REFLECTION__V1__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_LIST_SERVICES:
-        return send_services(call, reflection, &response);
+        return reflection_send_services(call, reflection, &response);
     case GRPC__REFLECTION__V1__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST__NOT_SET:
-        return send_error(call, &response, ERR_INVALID_ARGUMENT, "nothing was asked");
+        return reflection_send_error(call, &response, ERR_INVALID_ARGUMENT, "nothing was asked");
     default:
-        return send_error(call, &response, ERR_NOT_FOUND, "there are no extensions");
+        return reflection_send_error(call, &response, ERR_NOT_FOUND, "there are no extensions");
     }
 }
 
-static int answer_all(struct call *call, void *cookie, struct err *err)
+static int reflection_answer_all(struct call *call, void *cookie, struct err *err)
 {
     ProtobufCMessage *message;
     int r;

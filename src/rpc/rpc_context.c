@@ -93,7 +93,7 @@ static void rpc_limits_set_default(unsigned *value, unsigned otherwise)
         *value = otherwise;
 }
 
-static void fill_limits(struct rpc_limits *limits)
+static void rpc_limits_fill(struct rpc_limits *limits)
 {
     rpc_limits_set_default(&limits->connections_max, 1024);
     rpc_limits_set_default(&limits->streams_max, 256);
@@ -118,7 +118,7 @@ int rpc_context_init(struct rpc_context *ctx, const struct rpc_limits *limits)
         return r;
     if (limits)
         ctx->limits = *limits;
-    fill_limits(&ctx->limits);
+    rpc_limits_fill(&ctx->limits);
     ctx->read_bytes = xalloc(RPC_READ_BYTES);
     pthread_mutex_init(&ctx->lock, NULL);
     pthread_cond_init(&ctx->idle, NULL);

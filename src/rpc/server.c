@@ -82,7 +82,7 @@ static void update_connection(struct rpc_server *server, struct connection *conn
     server->has_dead |= connection_state(connection) == CONNECTION_DEAD;
 }
 
-static void listen_on(struct rpc_server *server, bool on)
+static void rpc_server_listen(struct rpc_server *server, bool on)
 {
     for (size_t i = 0; i < server->options.listener_count; i++) {
         struct listener *listener = &server->options.listeners[i];
@@ -107,7 +107,7 @@ static void reject_waiting_client(struct rpc_server *server, int listen_fd)
     rpc_server_count(server, 0, &server->refused);
     /* Another thread may have taken the free descriptor. Then pause. */
     if (server->reserve_fd < 0) {
-        listen_on(server, false);
+        rpc_server_listen(server, false);
         server->accept_again_ns = server->ctx.now_ns + ACCEPT_PAUSE_MS * CLOCK_NS_PER_MS;
     }
 }
@@ -142,7 +142,7 @@ static void rpc_server_add_connection(struct rpc_server *server, const struct li
     update_connection(server, connection);
 }
 
-static void on_listener_ready(struct rpc_server *server, const struct listener *listener)
+static void rpc_server_on_listener(struct rpc_server *server, const struct listener *listener)
 {
     for (int i = 0; i < ACCEPTS_PER_TURN && server->is_listening; i++) {
         int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -177,7 +177,7 @@ static void free_dead_connections(struct rpc_server *server)
 
 /* ---- a turn of the loop ---- */
 
-static void mark_dirty(struct rpc_server *server, struct connection *connection)
+static void mark_connection_dirty(struct rpc_server *server, struct connection *connection)
 {
     struct connection_node *node = connection_node(connection);
 
@@ -188,7 +188,7 @@ static void mark_dirty(struct rpc_server *server, struct connection *connection)
     server->first_dirty = connection;
 }
 
-static void on_posted(struct rpc_server *server)
+static void rpc_server_on_posted(struct rpc_server *server)
 {
     struct grpc_call *call;
     uint64_t ignored;
@@ -198,17 +198,17 @@ static void on_posted(struct rpc_server *server)
     while ((call = mailbox_take(&server->ctx.mailbox))) {
         struct connection *connection = h2_handle_posted(call);
         if (connection)
-            mark_dirty(server, connection);
+            mark_connection_dirty(server, connection);
     }
 }
 
-static void on_overdue(void *owner, void *cookie)
+static void rpc_server_on_overdue(void *owner, void *cookie)
 {
-    mark_dirty(cookie, owner);
+    mark_connection_dirty(cookie, owner);
 }
 
 /* Sends the output of several calls of a connection together. */
-static void flush_dirty(struct rpc_server *server)
+static void flush_dirty_connections(struct rpc_server *server)
 {
     while (server->first_dirty) {
         struct connection *connection = server->first_dirty;
@@ -226,7 +226,7 @@ static void rpc_server_tick(struct rpc_server *server)
         server->accept_again_ns = 0;
         if (server->reserve_fd < 0)
             server->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-        listen_on(server, true);
+        rpc_server_listen(server, true);
     }
     if (server->tick_ns > server->ctx.now_ns)
         return;
@@ -241,7 +241,7 @@ static void rpc_server_run_command(struct rpc_server *server, enum server_comman
         return;
     if (!server->ctx.is_draining) {
         server->ctx.is_draining = true;
-        listen_on(server, false);
+        rpc_server_listen(server, false);
         health_set(server->health, false);
         health_close(server->health);
     }
@@ -259,7 +259,7 @@ static void rpc_server_run_command(struct rpc_server *server, enum server_comman
     }
 }
 
-static int wait_ms(const struct rpc_server *server)
+static int rpc_server_wait_ms(const struct rpc_server *server)
 {
     const struct deadline *first = deadline_first(&server->ctx.deadlines);
     int64_t next = server->tick_ns;
@@ -287,16 +287,16 @@ static bool rpc_server_handle_events(struct rpc_server *server, const struct epo
     for (int i = 0; i < count_of_events; i++) {
         void *p = events[i].data.ptr;
         if (p == &server->ctx.mailbox) {
-            on_posted(server);
+            rpc_server_on_posted(server);
         } else if (is_listener(server, p)) {
-            on_listener_ready(server, p);
+            rpc_server_on_listener(server, p);
         } else {
             connection_on_event(p, events[i].events);
             update_connection(server, p);
         }
     }
-    h2_end_overdue(&server->ctx, on_overdue, server);
-    flush_dirty(server);
+    h2_end_overdue(&server->ctx, rpc_server_on_overdue, server);
+    flush_dirty_connections(server);
     enum server_command command = (enum server_command) atomic_exchange(&server->command, COMMAND_NONE);
     rpc_server_run_command(server, command);
     rpc_server_tick(server);
@@ -312,7 +312,7 @@ static void *rpc_server_thread(void *arg)
 
     pthread_setname_np(pthread_self(), "rpc");
     while (goes_on) {
-        int n = epoll_wait(server->epoll_fd, events, EVENTS_PER_TURN, wait_ms(server));
+        int n = epoll_wait(server->epoll_fd, events, EVENTS_PER_TURN, rpc_server_wait_ms(server));
         server->ctx.now_ns = clock_now_ns();
         goes_on = rpc_server_handle_events(server, events, n < 0 ? 0 : n);
         pthread_mutex_lock(&server->lock);
@@ -327,7 +327,7 @@ static void *rpc_server_thread(void *arg)
 
 /* ---- life ---- */
 
-static int make_tables(struct rpc_server *server, struct err *err)
+static int rpc_server_make_tables(struct rpc_server *server, struct err *err)
 {
     const struct rpc_options *options = &server->options;
     const struct method_table **tables = server->ctx.tables;
@@ -343,7 +343,7 @@ static int make_tables(struct rpc_server *server, struct err *err)
     return r;
 }
 
-static int make_loop(struct rpc_server *server)
+static int rpc_server_make_loop(struct rpc_server *server)
 {
     struct epoll_event event = { .events = EPOLLIN, .data.ptr = &server->ctx.mailbox };
 
@@ -376,11 +376,11 @@ int rpc_server_new(const struct rpc_options *options, struct rpc_server **ret, s
     pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
     pthread_cond_init(&server->empty, &clock);
     pthread_condattr_destroy(&clock);
-    r = make_loop(server);
+    r = rpc_server_make_loop(server);
     if (r < 0)
         err_errno(err, r, "preparing the gRPC server");
     else
-        r = make_tables(server, err);
+        r = rpc_server_make_tables(server, err);
     if (r < 0) {
         rpc_server_free(server);
         return r;
@@ -391,7 +391,7 @@ int rpc_server_new(const struct rpc_options *options, struct rpc_server **ret, s
 
 int rpc_server_start(struct rpc_server *server, struct err *err)
 {
-    listen_on(server, true);
+    rpc_server_listen(server, true);
     health_set(server->health, true);
     int r = pthread_create(&server->thread, NULL, rpc_server_thread, server);
     if (r != 0)
@@ -400,7 +400,7 @@ int rpc_server_start(struct rpc_server *server, struct err *err)
     return 0;
 }
 
-static void send_command(struct rpc_server *server, enum server_command command)
+static void rpc_server_send_command(struct rpc_server *server, enum server_command command)
 {
     const uint64_t one = 1;
 
@@ -416,7 +416,7 @@ int rpc_server_drain(struct rpc_server *server, int timeout_ms)
 
     if (!server->is_started)
         return 0;
-    send_command(server, COMMAND_DRAIN);
+    rpc_server_send_command(server, COMMAND_DRAIN);
     pthread_mutex_lock(&server->lock);
     while (!server->is_drained && r == 0)
         r = pthread_cond_timedwait(&server->empty, &server->lock, &until);
@@ -424,7 +424,7 @@ int rpc_server_drain(struct rpc_server *server, int timeout_ms)
     pthread_mutex_unlock(&server->lock);
     if (is_drained)
         return 0;
-    send_command(server, ORDER_ABORT);
+    rpc_server_send_command(server, ORDER_ABORT);
     pthread_mutex_lock(&server->lock);
     while (!server->is_drained)
         pthread_cond_wait(&server->empty, &server->lock);
@@ -437,7 +437,7 @@ void rpc_server_free(struct rpc_server *server)
     if (!server)
         return;
     if (server->is_started) {
-        send_command(server, COMMAND_STOP);
+        rpc_server_send_command(server, COMMAND_STOP);
         pthread_join(server->thread, NULL);
     }
     if (server->health)

@@ -29,7 +29,7 @@ void status_done(struct status *status)
 }
 
 /* A truncated text may end inside a character, and a quoted text from a client may contain any bytes. Clients reject both. */
-static void copy_text(const char *text, char *out, size_t size)
+static void status_copy_text(const char *text, char *out, size_t size)
 {
     size_t len = strlen(text), used = 0;
 
@@ -49,7 +49,7 @@ static void copy_text(const char *text, char *out, size_t size)
     out[used] = '\0';
 }
 
-static void status_pack(const ProtobufCMessage *message, struct buf *out)
+static void pack_message(const ProtobufCMessage *message, struct buf *out)
 {
     size_t len = protobuf_c_message_get_packed_size(message);
 
@@ -58,7 +58,7 @@ static void status_pack(const ProtobufCMessage *message, struct buf *out)
     out->len += len;
 }
 
-static void pack_reason(const struct call *call, struct buf *out)
+static void status_pack_reason(const struct call *call, struct buf *out)
 {
     Google__Rpc__ErrorInfo info = GOOGLE__RPC__ERROR_INFO__INIT;
     Google__Rpc__ErrorInfo__MetadataEntry entries[CALL_DETAILS_MAX], *list[CALL_DETAILS_MAX];
@@ -68,13 +68,13 @@ static void pack_reason(const struct call *call, struct buf *out)
         google__rpc__error_info__metadata_entry__init(list[i] = &entries[i]);
         entries[i].key = (char *) call->details[i].key;
         entries[i].value = values[i];
-        copy_text(call->details[i].value, values[i], sizeof(values[i]));
+        status_copy_text(call->details[i].value, values[i], sizeof(values[i]));
     }
     info.reason = (char *) call->reason;
     info.domain = (char *) DOMAIN;
     info.metadata = list;
     info.n_metadata = call->detail_count;
-    status_pack(&info.base, out);
+    pack_message(&info.base, out);
 }
 
 static ProtobufCBinaryData data_of(const struct buf *bytes)
@@ -83,8 +83,8 @@ static ProtobufCBinaryData data_of(const struct buf *bytes)
 }
 
 /* Returns false if the details are too large. */
-static bool pack_status(const struct status *status, const char *text, Google__Protobuf__Any **details, size_t count,
-                        struct buf *out)
+static bool status_pack_details(const struct status *status, const char *text, Google__Protobuf__Any **details, size_t count,
+                                struct buf *out)
 {
     Google__Rpc__Status whole = GOOGLE__RPC__STATUS__INIT;
 
@@ -94,11 +94,11 @@ static bool pack_status(const struct status *status, const char *text, Google__P
     whole.n_details = count;
     if (google__rpc__status__get_packed_size(&whole) > DETAILS_MAX)
         return false;
-    status_pack(&whole.base, out);
+    pack_message(&whole.base, out);
     return true;
 }
 
-static void add_details(struct status *status, const char *text, const struct call *call)
+static void status_add_details(struct status *status, const char *text, const struct call *call)
 {
     Google__Protobuf__Any anys[2] = { GOOGLE__PROTOBUF__ANY__INIT, GOOGLE__PROTOBUF__ANY__INIT },
                           *list[] = { &anys[0], &anys[1] };
@@ -106,16 +106,17 @@ static void add_details(struct status *status, const char *text, const struct ca
     autofree char *failure_type = NULL;
     size_t count = 1;
 
-    pack_reason(call, &reason);
+    status_pack_reason(call, &reason);
     anys[0].type_url = (char *) ERROR_INFO_TYPE;
     anys[0].value = data_of(&reason);
     if (call->failure) {
-        status_pack(call->failure, &failure);
+        pack_message(call->failure, &failure);
         anys[1].type_url = failure_type = xprintf(TYPE_PREFIX "%s", call->failure->descriptor->name);
         anys[1].value = data_of(&failure);
         count = 2;
     }
-    if (pack_status(status, text, list, count, &bytes) || (count == 2 && pack_status(status, text, list, 1, &bytes)))
+    if (status_pack_details(status, text, list, count, &bytes) ||
+        (count == 2 && status_pack_details(status, text, list, 1, &bytes)))
         metadata_add_base64(&status->details, bytes.data, bytes.len);
 }
 
@@ -128,10 +129,10 @@ void status_set(struct status *status, const struct err *err, const struct call 
     buf_clear(&status->details);
     if (status->code == ERR_OK)
         return;
-    copy_text(err->text, text, sizeof(text));
+    status_copy_text(err->text, text, sizeof(text));
     metadata_add_percent(&status->message, text);
     if (call && call->reason)
-        add_details(status, text, call);
+        status_add_details(status, text, call);
 }
 
 void status_add_trailer(struct status *status, const char *name, const char *value)

@@ -1,27 +1,27 @@
 #include "rpc/stream_history.h"
 
 /* Clients' streams have odd ids. */
-static unsigned place_of(uint32_t id)
+static unsigned stream_history_place(uint32_t id)
 {
     return (id / 2) % STREAM_HISTORY_KEPT;
 }
 
-static bool is_set(const uint64_t *bits, uint32_t id)
+static bool stream_history_bit_is_set(const uint64_t *bits, uint32_t id)
 {
-    return bits[place_of(id) / 64] >> (place_of(id) % 64) & 1;
+    return bits[stream_history_place(id) / 64] >> (stream_history_place(id) % 64) & 1;
 }
 
 static void stream_history_set_bit(uint64_t *bits, uint32_t id, bool on)
 {
-    uint64_t bit = UINT64_C(1) << (place_of(id) % 64);
+    uint64_t bit = UINT64_C(1) << (stream_history_place(id) % 64);
 
     if (on)
-        bits[place_of(id) / 64] |= bit;
+        bits[stream_history_place(id) / 64] |= bit;
     else
-        bits[place_of(id) / 64] &= ~bit;
+        bits[stream_history_place(id) / 64] &= ~bit;
 }
 
-static bool is_kept(const struct stream_history *past, uint32_t id)
+static bool stream_history_keeps(const struct stream_history *past, uint32_t id)
 {
     return id % 2 == 1 && id <= past->last_id && (past->last_id - id) / 2 < STREAM_HISTORY_KEPT;
 }
@@ -47,15 +47,15 @@ enum stream_check stream_history_open(struct stream_history *past, int32_t id)
 
     if (id > 0 && number % 2 == 1 && number > past->last_id)
         stream_history_advance(past, number);
-    if (!is_kept(past, number))
+    if (!stream_history_keeps(past, number))
         return STREAM_SOUND;
-    if (!is_set(past->opened, number))
+    if (!stream_history_bit_is_set(past->opened, number))
         return STREAM_SKIPPED;
-    return is_set(past->ended, number) ? STREAM_ENDED : STREAM_SOUND;
+    return stream_history_bit_is_set(past->ended, number) ? STREAM_ENDED : STREAM_SOUND;
 }
 
 void stream_history_end(struct stream_history *past, int32_t id)
 {
-    if (is_kept(past, (uint32_t) id))
+    if (stream_history_keeps(past, (uint32_t) id))
         stream_history_set_bit(past->ended, (uint32_t) id, true);
 }

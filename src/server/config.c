@@ -35,7 +35,7 @@ void config_done(struct config *config)
 
 /* ---- defaults ---- */
 
-static int set_places(struct config *config, struct err *err)
+static int config_set_state_paths(struct config *config, struct err *err)
 {
     autofree char *home = state_dir_find_path(err);
 
@@ -48,7 +48,7 @@ static int set_places(struct config *config, struct err *err)
     return 0;
 }
 
-static int set_defaults(struct config *config, struct err *err)
+static int config_set_defaults(struct config *config, struct err *err)
 {
     for (size_t i = 0; i < setting_count; i++) {
         int r = settings[i].value ? setting_set(&settings[i], config, settings[i].value, err) : 0;
@@ -56,12 +56,12 @@ static int set_defaults(struct config *config, struct err *err)
         if (r < 0)
             return err_wrap(err, r, "default of %s", settings[i].key);
     }
-    return set_places(config, err);
+    return config_set_state_paths(config, err);
 }
 
 /* ---- the file ---- */
 
-static int take_value(const char *key, const char *value, bool is_item, size_t line, void *cookie, struct err *err)
+static int config_take_value(const char *key, const char *value, bool is_item, size_t line, void *cookie, struct err *err)
 {
     struct source *source = cookie;
     const struct setting *setting = setting_find(key);
@@ -87,7 +87,7 @@ static int take_value(const char *key, const char *value, bool is_item, size_t l
     return r < 0 ? err_wrap(err, r, "%s", key) : 0;
 }
 
-static int read_file(struct config *config, const char *path, struct err *err)
+static int config_read_file(struct config *config, const char *path, struct err *err)
 {
     autofree bool *seen = xalloc(setting_count * sizeof(*seen));
     struct source source = { .config = config, .path = path, .seen = seen };
@@ -102,7 +102,7 @@ static int read_file(struct config *config, const char *path, struct err *err)
         return err_errno(err, r, "configuration '%s'", path);
     if (text.len == 0)
         return 0;
-    r = config_file_parse(text.data, text.len, take_value, &source, err);
+    r = config_file_parse(text.data, text.len, config_take_value, &source, err);
     return r < 0 ? err_wrap(err, r, "configuration '%s'", path) : 0;
 }
 
@@ -132,7 +132,7 @@ static const struct {
     { "PROJECT_ROOT", "workspace.project_root", "", "" },
 };
 
-static int read_aliases(struct config *config, struct err *err)
+static int config_read_aliases(struct config *config, struct err *err)
 {
     for (size_t i = 0; i < ARRAY_LEN(aliases); i++) {
         const char *value = getenv(aliases[i].variable);
@@ -147,9 +147,9 @@ static int read_aliases(struct config *config, struct err *err)
     return 0;
 }
 
-static int read_environment(struct config *config, struct err *err)
+static int config_read_environment(struct config *config, struct err *err)
 {
-    int wrong = read_aliases(config, err);
+    int wrong = config_read_aliases(config, err);
 
     if (wrong < 0)
         return wrong;
@@ -168,7 +168,7 @@ static int read_environment(struct config *config, struct err *err)
 }
 
 /* Parses "--name value" or "--name=value", also with one dash. Returns how many arguments it used. */
-static int read_option(struct config *config, const char *const *argv, char **ret_file, struct err *err)
+static int config_read_option(struct config *config, const char *const *argv, char **ret_file, struct err *err)
 {
     const char *word = argv[0];
     const char *name = word + 1 + (word[1] == '-');
@@ -200,11 +200,11 @@ static int read_option(struct config *config, const char *const *argv, char **re
 }
 
 /* Called twice: first to find the file, then to override it. */
-static int read_options(struct config *config, int argc, const char *const *argv, char **ret_file, struct err *err)
+static int config_read_options(struct config *config, int argc, const char *const *argv, char **ret_file, struct err *err)
 {
     for (int i = 1; i < argc;) {
         autofree char *file = NULL;
-        int r = read_option(config, argv + i, &file, err);
+        int r = config_read_option(config, argv + i, &file, err);
 
         if (r < 0)
             return r;
@@ -219,7 +219,7 @@ static int read_options(struct config *config, int argc, const char *const *argv
 
 /* ---- checks of all settings together ---- */
 
-static int make_absolute(char **path, struct err *err)
+static int make_path_absolute(char **path, struct err *err)
 {
     autofree char *cwd = NULL;
     char *absolute;
@@ -235,7 +235,7 @@ static int make_absolute(char **path, struct err *err)
     return 0;
 }
 
-static int check_uids(const struct config *config, struct err *err)
+static int config_check_uids(const struct config *config, struct err *err)
 {
     for (size_t i = 0; i < config->allowed_uids.count; i++) {
         const char *text = config->allowed_uids.items[i];
@@ -254,7 +254,7 @@ static bool is_database_url(const char *path)
 }
 
 /* The configuration must not give to all sandboxes what a single one may not request. */
-static int check_docker(struct config *config, struct err *err)
+static int config_check_docker(struct config *config, struct err *err)
 {
     autofree char *path = NULL;
     int r = engine_path_parse(config->docker_host, &path, err);
@@ -276,7 +276,7 @@ static int check_docker(struct config *config, struct err *err)
 }
 
 /* Codebases may be next to the directory `sandboxes`, but not inside it or its siblings. */
-static int check_places(struct config *config, struct err *err)
+static int config_check_paths(struct config *config, struct err *err)
 {
     static const char *const parts[] = { "sandboxes", STATE_DIR_NAMES, "uids", LIFELINE_DIR };
     bool is_within = path_is_beneath(config->codebase_path, config->mount_path);
@@ -294,7 +294,7 @@ static int check_places(struct config *config, struct err *err)
 
 /* The first edition kept its sandboxes in STATE/mounts, and its configuration files name that. The service moves them
  * (state_dir_take_in()), unless another disk is mounted there. */
-static void replace_old_place(struct config *config)
+static void config_replace_old_mount_path(struct config *config)
 {
     struct err ignored = ERR_NONE;
     autofree char *home = state_dir_find_path(&ignored);
@@ -308,21 +308,21 @@ static void replace_old_place(struct config *config)
     config->mount_path = is_disk ? steal_ptr(&old) : steal_ptr(&home);
 }
 
-static int check(struct config *config, struct err *err)
+static int config_check(struct config *config, struct err *err)
 {
-    int r = make_absolute(&config->codebase_path, err);
+    int r = make_path_absolute(&config->codebase_path, err);
 
     if (r == 0)
-        r = make_absolute(&config->mount_path, err);
+        r = make_path_absolute(&config->mount_path, err);
     if (r == 0)
-        replace_old_place(config);
+        config_replace_old_mount_path(config);
     if (r == 0 && !is_database_url(config->db_path))
-        r = make_absolute(&config->db_path, err);
+        r = make_path_absolute(&config->db_path, err);
     if (r < 0)
         return r;
     if (!*config->codebase_path || !*config->mount_path || !*config->db_path)
         return err_invalid(err, "storage.codebase_path, storage.mount_path and storage.db_path must not be empty");
-    r = check_places(config, err);
+    r = config_check_paths(config, err);
     if (r < 0)
         return r;
     if (!*config->tls_cert != !*config->tls_key)
@@ -335,8 +335,8 @@ static int check(struct config *config, struct err *err)
         return err_invalid(err, "runtime.default_timeout is longer than runtime.max_timeout");
     if (config->cleanup_interval_ns <= 0)
         return err_invalid(err, "sandbox.cleanup_interval must be longer than nothing");
-    r = check_docker(config, err);
-    return r < 0 ? r : check_uids(config, err);
+    r = config_check_docker(config, err);
+    return r < 0 ? r : config_check_uids(config, err);
 }
 
 int config_load(struct config *config, int argc, const char *const *argv, struct err *err)
@@ -346,7 +346,7 @@ int config_load(struct config *config, int argc, const char *const *argv, struct
     int r;
 
     *config = (struct config){ 0 };
-    r = read_options(config, argc, argv, &file, err);
+    r = config_read_options(config, argc, argv, &file, err);
     if (r < 0 || config->wants_help || config->wants_version)
         return r;
     for (size_t i = 0; i < setting_count; i++)
@@ -354,14 +354,14 @@ int config_load(struct config *config, int argc, const char *const *argv, struct
     *config = (struct config){ .wants_check = config->wants_check };
     if (!file && from_environment && *from_environment)
         file = xdup(from_environment);
-    r = set_defaults(config, err);
+    r = config_set_defaults(config, err);
     if (r == 0 && file && *file)
-        r = read_file(config, file, err);
+        r = config_read_file(config, file, err);
     if (r == 0)
-        r = read_environment(config, err);
+        r = config_read_environment(config, err);
     if (r == 0)
-        r = read_options(config, argc, argv, &file, err);
-    return r < 0 ? r : check(config, err);
+        r = config_read_options(config, argc, argv, &file, err);
+    return r < 0 ? r : config_check(config, err);
 }
 
 char *config_show(const struct config *config)

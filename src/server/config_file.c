@@ -20,7 +20,7 @@ struct reading {
 
 static int read_value(struct reading *reading, unsigned depth, struct err *err);
 
-static int refuse_syntax(struct reading *reading, struct err *err)
+static int reject_syntax(struct reading *reading, struct err *err)
 {
     const yaml_parser_t *parser = &reading->parser;
 
@@ -31,18 +31,18 @@ static int refuse_syntax(struct reading *reading, struct err *err)
                        parser->problem ? parser->problem : "not readable");
 }
 
-static int next(struct reading *reading, struct err *err)
+static int next_event(struct reading *reading, struct err *err)
 {
     yaml_event_delete(&reading->event);
     if (!yaml_parser_parse(&reading->parser, &reading->event))
-        return refuse_syntax(reading, err);
+        return reject_syntax(reading, err);
     reading->line = reading->event.start_mark.line + 1;
     if (reading->event.type == YAML_ALIAS_EVENT)
         return err_invalid(err, "aliases are not taken; quote values that begin with '*'");
     return 0;
 }
 
-static int tell(struct reading *reading, bool is_item, struct err *err)
+static int pass_value(struct reading *reading, bool is_item, struct err *err)
 {
     const yaml_event_t *event = &reading->event;
     const char *value = (const char *) event->data.scalar.value;
@@ -61,12 +61,12 @@ static int read_list(struct reading *reading, struct err *err)
     int r = reading->fn(reading->key.data, NULL, true, reading->line, reading->cookie, err);
 
     while (r == 0) {
-        r = next(reading, err);
+        r = next_event(reading, err);
         if (r < 0 || reading->event.type == YAML_SEQUENCE_END_EVENT)
             return r;
         if (reading->event.type != YAML_SCALAR_EVENT)
             return err_invalid(err, "%s: a list of single values is expected", reading->key.data);
-        r = tell(reading, true, err);
+        r = pass_value(reading, true, err);
     }
     return r;
 }
@@ -79,7 +79,7 @@ static int read_mapping(struct reading *reading, unsigned depth, struct err *err
     if (depth > DEPTH_MAX)
         return err_invalid(err, "nested too deeply");
     while (r == 0) {
-        r = next(reading, err);
+        r = next_event(reading, err);
         if (r < 0 || reading->event.type == YAML_MAPPING_END_EVENT)
             return r;
         if (reading->event.type != YAML_SCALAR_EVENT)
@@ -87,7 +87,7 @@ static int read_mapping(struct reading *reading, unsigned depth, struct err *err
         if (outer > 0)
             buf_add_char(&reading->key, '.');
         buf_add_escaped(&reading->key, reading->event.data.scalar.value, reading->event.data.scalar.length);
-        r = next(reading, err);
+        r = next_event(reading, err);
         if (r == 0)
             r = read_value(reading, depth + 1, err);
         reading->key.len = outer;
@@ -100,7 +100,7 @@ static int read_value(struct reading *reading, unsigned depth, struct err *err)
 {
     switch (reading->event.type) {
     case YAML_SCALAR_EVENT:
-        return tell(reading, false, err);
+        return pass_value(reading, false, err);
     case YAML_SEQUENCE_START_EVENT:
         return read_list(reading, err);
     case YAML_MAPPING_START_EVENT:
@@ -115,7 +115,7 @@ static int read_document(struct reading *reading, struct err *err)
     int r;
 
     do
-        r = next(reading, err);
+        r = next_event(reading, err);
     while (r == 0 && (reading->event.type == YAML_STREAM_START_EVENT || reading->event.type == YAML_DOCUMENT_START_EVENT));
     if (r < 0 || reading->event.type == YAML_STREAM_END_EVENT)
         return r;
@@ -125,9 +125,9 @@ static int read_document(struct reading *reading, struct err *err)
         return err_invalid(err, "sections such as 'server:' are expected");
     r = read_mapping(reading, 1, err);
     if (r == 0)
-        r = next(reading, err);
+        r = next_event(reading, err);
     if (r == 0)
-        r = next(reading, err);
+        r = next_event(reading, err);
     if (r == 0 && reading->event.type != YAML_STREAM_END_EVENT)
         return err_invalid(err, "one document is expected");
     return r;

@@ -49,7 +49,7 @@ static void block_signals(sigset_t *ret)
     sigdelset(ret, SIGPIPE);
 }
 
-static void reload(struct server *server)
+static void reload_server(struct server *server)
 {
     struct err err = ERR_NONE;
 
@@ -59,7 +59,7 @@ static void reload(struct server *server)
         log_info("reloaded");
 }
 
-static void serve_until_told(struct server *server, const sigset_t *signals)
+static void serve_until_signal(struct server *server, const sigset_t *signals)
 {
     for (;;) {
         int number = 0;
@@ -69,12 +69,12 @@ static void serve_until_told(struct server *server, const sigset_t *signals)
             log_info("ending; sandboxes live on", LOG_INT("signal", number));
             return;
         }
-        reload(server);
+        reload_server(server);
     }
 }
 
 /* A second signal ends the server as if it were killed. This loses only answers in progress. */
-static void *end_at_once(void *signals)
+static void *end_on_second_signal(void *signals)
 {
     int number = SIGHUP;
 
@@ -85,24 +85,24 @@ static void *end_at_once(void *signals)
     _exit(EXIT_SUCCESS);
 }
 
-static void watch_impatience(const sigset_t *signals)
+static void watch_second_signal(const sigset_t *signals)
 {
     pthread_t thread;
 
-    if (pthread_create(&thread, NULL, end_at_once, (void *) signals) == 0)
+    if (pthread_create(&thread, NULL, end_on_second_signal, (void *) signals) == 0)
         pthread_detach(thread);
 }
 
-static int serve(const struct config *config, const sigset_t *signals, struct err *err)
+static int serve_config(const struct config *config, const sigset_t *signals, struct err *err)
 {
     static struct server server;
     int r = server_start(&server, config, err);
 
     if (r == 0) {
         sd_notify(0, "READY=1");
-        serve_until_told(&server, signals);
+        serve_until_signal(&server, signals);
         sd_notify(0, "STOPPING=1");
-        watch_impatience(signals);
+        watch_second_signal(signals);
         server_drain(&server);
     }
     server_done(&server);
@@ -120,7 +120,7 @@ static void apply_logging(const struct config *config)
         log_set_format(format);
 }
 
-static int tell(char *text)
+static int print_text(char *text)
 {
     fputs(text, stdout);
     free(text);
@@ -142,16 +142,16 @@ static int main_serve(int argc, char **argv)
     }
     if (config.wants_help || config.wants_version || config.wants_check) {
         if (config.wants_version)
-            r = tell(xprintf("agentfense %s\n", AGENTFENSE_VERSION));
+            r = print_text(xprintf("agentfense %s\n", AGENTFENSE_VERSION));
         else
-            r = tell(config.wants_help ? config_help() : config_show(&config));
+            r = print_text(config.wants_help ? config_help() : config_show(&config));
         config_done(&config);
         return r;
     }
     apply_logging(&config);
     block_signals(&signals);
     raise_limits();
-    r = strcmp(argv[0], PRIVATE_VERB) == 0 ? private_serve(&config, &signals, &err) : serve(&config, &signals, &err);
+    r = strcmp(argv[0], PRIVATE_VERB) == 0 ? private_serve(&config, &signals, &err) : serve_config(&config, &signals, &err);
     if (r < 0)
         fprintf(stderr, "agentfense serve: %s\n", err.text);
     config_done(&config);

@@ -77,12 +77,12 @@ void metrics_add_value(struct buf *out, const char *name, const char *labels, ui
         buf_addf(out, "%s %" PRIu64 "\n", name, value);
 }
 
-static const char *method_name(const struct metrics *metrics, size_t index)
+static const char *metrics_method_name(const struct metrics *metrics, size_t index)
 {
     return index < metrics->methods->count ? metrics->methods->methods[index].name : "other";
 }
 
-static uint64_t add_codes(const struct metrics *metrics, size_t index, struct buf *out)
+static uint64_t metrics_add_codes(const struct metrics *metrics, size_t index, struct buf *out)
 {
     uint64_t sum = 0;
 
@@ -90,14 +90,14 @@ static uint64_t add_codes(const struct metrics *metrics, size_t index, struct bu
         uint64_t count = atomic_load_explicit(&metrics->counts[index].codes[code], memory_order_relaxed);
 
         if (count > 0)
-            buf_addf(out, "agentfense_calls_total{method=\"%s\",code=\"%s\"} %" PRIu64 "\n", method_name(metrics, index),
-                     err_code_name((enum err_code) code), count);
+            buf_addf(out, "agentfense_calls_total{method=\"%s\",code=\"%s\"} %" PRIu64 "\n",
+                     metrics_method_name(metrics, index), err_code_name((enum err_code) code), count);
         sum += count;
     }
     return sum;
 }
 
-static void add_durations(const struct metrics *metrics, size_t index, uint64_t calls, struct buf *out)
+static void metrics_add_durations(const struct metrics *metrics, size_t index, uint64_t calls, struct buf *out)
 {
     static const char name[] = "agentfense_call_duration_seconds";
     const struct method_counts *counts = &metrics->counts[index];
@@ -107,13 +107,13 @@ static void add_durations(const struct metrics *metrics, size_t index, uint64_t 
         return;
     for (size_t i = 0; i < BUCKETS; i++) {
         below += atomic_load_explicit(&counts->buckets[i], memory_order_relaxed);
-        buf_addf(out, "%s_bucket{method=\"%s\",le=\"%g\"} %" PRIu64 "\n", name, method_name(metrics, index),
+        buf_addf(out, "%s_bucket{method=\"%s\",le=\"%g\"} %" PRIu64 "\n", name, metrics_method_name(metrics, index),
                  (double) bucket_ends_us[i] / 1e6, below);
     }
-    buf_addf(out, "%s_bucket{method=\"%s\",le=\"+Inf\"} %" PRIu64 "\n", name, method_name(metrics, index), calls);
-    buf_addf(out, "%s_sum{method=\"%s\"} %g\n", name, method_name(metrics, index),
+    buf_addf(out, "%s_bucket{method=\"%s\",le=\"+Inf\"} %" PRIu64 "\n", name, metrics_method_name(metrics, index), calls);
+    buf_addf(out, "%s_sum{method=\"%s\"} %g\n", name, metrics_method_name(metrics, index),
              (double) atomic_load_explicit(&counts->sum_us, memory_order_relaxed) / 1e6);
-    buf_addf(out, "%s_count{method=\"%s\"} %" PRIu64 "\n", name, method_name(metrics, index), calls);
+    buf_addf(out, "%s_count{method=\"%s\"} %" PRIu64 "\n", name, metrics_method_name(metrics, index), calls);
 }
 
 void metrics_add_calls(struct metrics *metrics, struct buf *out)
@@ -123,8 +123,8 @@ void metrics_add_calls(struct metrics *metrics, struct buf *out)
 
     metrics_add_head(out, "agentfense_calls_total", "counter", "Calls of the API, by method and outcome.");
     for (size_t i = 0; i < count; i++)
-        calls[i] = add_codes(metrics, i, out);
+        calls[i] = metrics_add_codes(metrics, i, out);
     metrics_add_head(out, "agentfense_call_duration_seconds", "histogram", "How long calls took.");
     for (size_t i = 0; i < count; i++)
-        add_durations(metrics, i, calls[i], out);
+        metrics_add_durations(metrics, i, calls[i], out);
 }

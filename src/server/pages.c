@@ -12,7 +12,7 @@
 #include "service/stats.h"
 
 /* Answers in the format of the methods' errors. */
-static void page_refuse(struct web *web, const struct err *err)
+static void page_answer_error(struct web *web, const struct err *err)
 {
     if (err->code == ERR_UNAUTHENTICATED)
         web_add_header(web, "WWW-Authenticate", "Bearer");
@@ -37,7 +37,7 @@ static void show_health(struct web *web, void *cookie)
     web_answer_json(web, is_up ? 200 : 503, health);
 }
 
-static void add_carriers(struct server *server, struct buf *out)
+static void add_interface_metrics(struct server *server, struct buf *out)
 {
     struct rpc_stats grpc = { 0 };
     struct http_server_stats http = { 0 };
@@ -76,7 +76,7 @@ static void show_metrics(struct web *web, void *cookie)
         r = err_set(&err, ERR_PERMISSION_DENIED, -EPERM,
                     "what the whole server counts is for its administrators; /api/v1/metrics has what is yours");
     if (r < 0) {
-        page_refuse(web, &err);
+        page_answer_error(web, &err);
         return;
     }
     json_t *workspaces = format && strcmp(format, "json") == 0 ? compat_metrics_make(server->service) : NULL;
@@ -89,7 +89,7 @@ static void show_metrics(struct web *web, void *cookie)
     metrics_add_head(out, "agentfense_build_info", "gauge", "The version that runs.");
     metrics_add_value(out, "agentfense_build_info", "version=\"" AGENTFENSE_VERSION "\"", 1);
     metrics_add_calls(server->metrics, out);
-    add_carriers(server, out);
+    add_interface_metrics(server, out);
     stats_add(server->service, out);
     stats_add_metrics(server->service, out);
 }

@@ -82,7 +82,7 @@ static void private_close(struct private *private)
 
 /* ---- clients ---- */
 
-static bool private_knows(int fd)
+static bool private_check_client(int fd)
 {
     struct err why = ERR_NONE;
     struct peer peer;
@@ -100,7 +100,7 @@ static bool private_knows(int fd)
 
 /* Without clients the server ends if a client needs other settings or another environment. With clients it also accepts those
  * that differ only in the environment. Returns whether to keep the lifeline. */
-static bool private_hear(struct private *private, struct lifeline *lifeline)
+static bool private_handle_line(struct private *private, struct lifeline *lifeline)
 {
     size_t settings_len = strlen(LIFELINE_USE " 0123456789abcdef");
     bool is_same = strcmp(lifeline->line, private->use_line) == 0;
@@ -135,7 +135,7 @@ static bool private_receive(struct private *private, struct lifeline *lifeline)
     if (!end)
         return lifeline->len < sizeof(lifeline->line) - 1;
     *end = '\0';
-    return private_knows(lifeline->fd) && private_hear(private, lifeline);
+    return private_check_client(lifeline->fd) && private_handle_line(private, lifeline);
 }
 
 static void private_accept(struct private *private)

@@ -20,7 +20,7 @@
 /* ---- service ---- */
 
 /* Asks the private server to end if it holds the state directory and has no clients. */
-static int open_service(struct server *server, struct err *err)
+static int server_open_service(struct server *server, struct err *err)
 {
     struct service_options options = config_service(server->config);
     int r = service_new(&options, &server->service, err), way;
@@ -39,7 +39,7 @@ static int open_service(struct server *server, struct err *err)
     return r;
 }
 
-static void fill_api(struct server *server)
+static void server_fill_api(struct server *server)
 {
     const struct config_list *list = &server->config->allowed_uids;
 
@@ -61,7 +61,7 @@ static void fill_api(struct server *server)
 /* ---- listeners ---- */
 
 /* "localhost:9000" means two addresses. The second may be missing on a host. */
-static int listen_on(struct listener *list, size_t *count, const char *address, struct err *err)
+static int open_address(struct listener *list, size_t *count, const char *address, struct err *err)
 {
     static const char local[] = "localhost:";
     int r;
@@ -90,7 +90,7 @@ static int listen_on(struct listener *list, size_t *count, const char *address, 
 }
 
 /* Adopts sockets from systemd: REST uses those named "http", gRPC the others. Returns how many. */
-static int adopt_sockets(struct server *server, struct err *err)
+static int server_adopt_sockets(struct server *server, struct err *err)
 {
     char **names = NULL;
     int count = sd_listen_fds_with_names(1, &names), r = 0;
@@ -112,23 +112,23 @@ static int adopt_sockets(struct server *server, struct err *err)
     return r < 0 ? r : count;
 }
 
-static int open_listeners(struct server *server, struct err *err)
+static int server_open_listeners(struct server *server, struct err *err)
 {
     const struct config *config = server->config;
     autofree char *path = *config->unix_socket ? xprintf("unix:%s", config->unix_socket) : xdup("");
-    int r = adopt_sockets(server, err);
+    int r = server_adopt_sockets(server, err);
 
     if (r != 0)
         return r < 0 ? r : 0;
-    r = listen_on(server->grpc, &server->grpc_count, config->grpc_addr, err);
+    r = open_address(server->grpc, &server->grpc_count, config->grpc_addr, err);
     if (r == 0)
-        r = listen_on(server->grpc, &server->grpc_count, path, err);
+        r = open_address(server->grpc, &server->grpc_count, path, err);
     if (r == 0)
-        r = listen_on(server->http, &server->http_count, config->http_addr, err);
+        r = open_address(server->http, &server->http_count, config->http_addr, err);
     return r;
 }
 
-static int open_tls(struct server *server, struct err *err)
+static int server_open_tls(struct server *server, struct err *err)
 {
     const struct config *config = server->config;
 
@@ -154,7 +154,7 @@ static void on_http_end(const struct method *method, enum err_code code, int64_t
     metrics_count_call(cookie, method, code, ns);
 }
 
-static int start_grpc(struct server *server, struct err *err)
+static int server_start_grpc(struct server *server, struct err *err)
 {
     struct rpc_options options = {
         .listeners = server->grpc,
@@ -172,7 +172,7 @@ static int start_grpc(struct server *server, struct err *err)
     return r < 0 || !server->rpc ? r : rpc_server_start(server->rpc, err);
 }
 
-static int start_rest(struct server *server, struct err *err)
+static int server_start_rest(struct server *server, struct err *err)
 {
     const struct config *config = server->config;
     const struct web_table pages = { .routes = page_routes, .count = page_route_count, .cookie = server };
@@ -199,7 +199,7 @@ static int start_rest(struct server *server, struct err *err)
     return r < 0 ? r : http_server_start(server->rest, err);
 }
 
-static void tell_listeners(const char *what, const struct listener *list, size_t count)
+static void log_listeners(const char *what, const struct listener *list, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         log_info("listening", LOG_STR("interface", what), LOG_STR("address", list[i].text));
@@ -212,23 +212,23 @@ int server_start(struct server *server, const struct config *config, struct err 
     *server = (struct server){ .config = config, .started_ns = clock_wall_ns() };
     for (size_t i = 0; i < SERVER_LISTENERS_MAX; i++)
         server->grpc[i] = server->http[i] = LISTENER_NONE;
-    r = open_tls(server, err);
+    r = server_open_tls(server, err);
     if (r == 0)
-        r = open_service(server, err);
+        r = server_open_service(server, err);
     if (r == 0)
-        r = open_listeners(server, err);
+        r = server_open_listeners(server, err);
     if (r == 0)
         r = pool_new(0, 0, &server->pool, err);
     if (r < 0)
         return r;
-    fill_api(server);
-    r = start_grpc(server, err);
+    server_fill_api(server);
+    r = server_start_grpc(server, err);
     if (r == 0)
-        r = start_rest(server, err);
+        r = server_start_rest(server, err);
     if (r < 0)
         return r;
-    tell_listeners("grpc", server->grpc, server->grpc_count);
-    tell_listeners("http", server->http, server->http_count);
+    log_listeners("grpc", server->grpc, server->grpc_count);
+    log_listeners("http", server->http, server->http_count);
     return 0;
 }
 

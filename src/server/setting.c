@@ -147,7 +147,7 @@ const struct setting *setting_find(const char *key)
     return NULL;
 }
 
-static void spell(const char *key, char between, int (*letter)(int), struct buf *out)
+static void spell_key(const char *key, char between, int (*letter)(int), struct buf *out)
 {
     for (; *key; key++)
         buf_add_char(out, (char) (*key == '.' || *key == '_' ? between : letter(*key)));
@@ -156,12 +156,12 @@ static void spell(const char *key, char between, int (*letter)(int), struct buf 
 void setting_variable(const struct setting *setting, struct buf *out)
 {
     buf_add_str(out, "AGENTFENSE_");
-    spell(setting->key, '_', toupper, out);
+    spell_key(setting->key, '_', toupper, out);
 }
 
 void setting_option(const struct setting *setting, struct buf *out)
 {
-    spell(setting->key, '-', tolower, out);
+    spell_key(setting->key, '-', tolower, out);
 }
 
 const struct setting *setting_find_option(const char *name)
@@ -176,7 +176,7 @@ const struct setting *setting_find_option(const char *name)
     return NULL;
 }
 
-static void list_done(struct config_list *list)
+static void config_list_done(struct config_list *list)
 {
     for (size_t i = 0; i < list->count; i++)
         free(list->items[i]);
@@ -198,15 +198,15 @@ void setting_done(const struct setting *setting, struct config *config)
     void *at = (char *) config + setting->offset;
 
     if (setting->kind == SETTING_LIST)
-        list_done(at);
+        config_list_done(at);
     else if (setting->kind == SETTING_TEXT)
         free(*(char **) at);
 }
 
 /* Splits "a, b,c" at the commas and strips the spaces. */
-static void set_list(const struct setting *setting, struct config *config, const char *value)
+static void setting_set_list(const struct setting *setting, struct config *config, const char *value)
 {
-    list_done((void *) ((char *) config + setting->offset));
+    config_list_done((void *) ((char *) config + setting->offset));
     while (*value) {
         size_t len = strcspn(value, ",");
         const char *from = value + strspn(value, " ");
@@ -236,7 +236,7 @@ static bool is_among(const char *choices, const char *value)
     return false;
 }
 
-static int set_text(const struct setting *setting, char **at, const char *value, struct err *err)
+static int setting_set_text(const struct setting *setting, char **at, const char *value, struct err *err)
 {
     if (setting->choices && !is_among(setting->choices, value)) {
         autodone(buf) struct buf why = BUF_EMPTY;
@@ -249,7 +249,7 @@ static int set_text(const struct setting *setting, char **at, const char *value,
     return 0;
 }
 
-static int set_bool(bool *at, const char *value, struct err *err)
+static int setting_set_bool(bool *at, const char *value, struct err *err)
 {
     static const char *const yes = "true yes on 1", *const no = "false no off 0";
 
@@ -259,7 +259,7 @@ static int set_bool(bool *at, const char *value, struct err *err)
     return 0;
 }
 
-static int set_count(uint64_t *at, const char *value, struct err *err)
+static int setting_set_count(uint64_t *at, const char *value, struct err *err)
 {
     char *end;
     unsigned long long number;
@@ -278,17 +278,17 @@ int setting_set(const struct setting *setting, struct config *config, const char
 
     switch (setting->kind) {
     case SETTING_TEXT:
-        return set_text(setting, at, value, err);
+        return setting_set_text(setting, at, value, err);
     case SETTING_BOOL:
-        return set_bool(at, value, err);
+        return setting_set_bool(at, value, err);
     case SETTING_COUNT:
-        return set_count(at, value, err);
+        return setting_set_count(at, value, err);
     case SETTING_SIZE:
         return size_parse(value, at, err);
     case SETTING_SPAN:
         return clock_parse_duration(value, at, err);
     case SETTING_LIST:
-        set_list(setting, config, value);
+        setting_set_list(setting, config, value);
         return 0;
     }
     return -EINVAL;

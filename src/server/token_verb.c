@@ -39,7 +39,7 @@ struct options {
     bool is_admin, is_json, wants_help;
 };
 
-static int parse(struct options *o, int argc, char **argv, struct err *err)
+static int parse_token_options(struct options *o, int argc, char **argv, struct err *err)
 {
     static const struct option known[] = {
         { "owner", required_argument, NULL, 'o' },   { "name", required_argument, NULL, 'n' },
@@ -95,7 +95,7 @@ static int parse(struct options *o, int argc, char **argv, struct err *err)
 }
 
 /* Opens the database that the server's settings name. */
-static int open_store(const struct options *o, struct store **ret, struct err *err)
+static int open_token_store(const struct options *o, struct store **ret, struct err *err)
 {
     const char *argv[5] = { "serve" };
     struct config config;
@@ -123,7 +123,7 @@ static void format_time(int64_t ns, char out[CLOCK_TEXT_MAX])
         snprintf(out, CLOCK_TEXT_MAX, "-");
 }
 
-static json_t *describe(const struct token_info *info)
+static json_t *describe_token(const struct token_info *info)
 {
     char created[CLOCK_TEXT_MAX], expires[CLOCK_TEXT_MAX], revoked[CLOCK_TEXT_MAX], used[CLOCK_TEXT_MAX];
 
@@ -136,14 +136,14 @@ static json_t *describe(const struct token_info *info)
                      info->revoked_ns ? revoked : NULL, "lastUsed", info->used_ns ? used : NULL);
 }
 
-static void print_json(json_t *value)
+static void print_token_json(json_t *value)
 {
     json_dumpf(value, stdout, JSON_INDENT(2) | JSON_ENSURE_ASCII);
     putchar('\n');
     json_decref(value);
 }
 
-static int create(struct store *store, const struct options *o, struct err *err)
+static int create_token(struct store *store, const struct options *o, struct err *err)
 {
     struct token_info info = { 0 };
     char *secret = NULL;
@@ -152,9 +152,9 @@ static int create(struct store *store, const struct options *o, struct err *err)
     if (r < 0)
         return r;
     if (o->is_json) {
-        json_t *value = describe(&info);
+        json_t *value = describe_token(&info);
         json_object_set_new(value, "token", json_string(secret));
-        print_json(value);
+        print_token_json(value);
     } else {
         printf("%s\n", secret);
         fprintf(stderr, "token %s of '%s'; it is not shown again\n", info.id, info.owner);
@@ -165,14 +165,14 @@ static int create(struct store *store, const struct options *o, struct err *err)
     return 0;
 }
 
-static const char *state_of(const struct token_info *info)
+static const char *token_state(const struct token_info *info)
 {
     if (info->revoked_ns)
         return "revoked";
     return info->expires_ns && info->expires_ns <= clock_wall_ns() ? "expired" : "valid";
 }
 
-static void print_row(const struct token_info *info)
+static void print_token_row(const struct token_info *info)
 {
     char created[CLOCK_TEXT_MAX], used[CLOCK_TEXT_MAX];
     autodone(buf) struct buf owner = BUF_EMPTY;
@@ -182,11 +182,11 @@ static void print_row(const struct token_info *info)
     format_time(info->used_ns, used);
     buf_add_escaped(&owner, info->owner, strlen(info->owner));
     buf_add_escaped(&name, info->name, strlen(info->name));
-    printf("%-21s %-8s %-6s %-20s %-21s %-21s %s\n", info->id, state_of(info), info->is_admin ? "admin" : "", owner.data,
+    printf("%-21s %-8s %-6s %-20s %-21s %-21s %s\n", info->id, token_state(info), info->is_admin ? "admin" : "", owner.data,
            created, used, name.data ? name.data : "");
 }
 
-static int list(struct store *store, const struct options *o, struct err *err)
+static int list_tokens(struct store *store, const struct options *o, struct err *err)
 {
     struct token_list tokens = { 0 };
     int r = tokens_list(store, o->owner, &tokens, err);
@@ -194,28 +194,28 @@ static int list(struct store *store, const struct options *o, struct err *err)
     if (r == 0 && o->is_json) {
         json_t *rows = json_array();
         for (size_t i = 0; i < tokens.count; i++)
-            json_array_append_new(rows, describe(&tokens.items[i]));
-        print_json(rows);
+            json_array_append_new(rows, describe_token(&tokens.items[i]));
+        print_token_json(rows);
     } else if (r == 0) {
         printf("%-21s %-8s %-6s %-20s %-21s %-21s %s\n", "ID", "STATE", "", "OWNER", "CREATED", "LAST USED", "NAME");
         for (size_t i = 0; i < tokens.count; i++)
-            print_row(&tokens.items[i]);
+            print_token_row(&tokens.items[i]);
     }
     token_list_done(&tokens);
     return r;
 }
 
-static int act(const char *what, const char *id, const struct options *o, struct err *err)
+static int run_token_verb(const char *what, const char *id, const struct options *o, struct err *err)
 {
     autoptr(store) store = NULL;
-    int r = open_store(o, &store, err);
+    int r = open_token_store(o, &store, err);
 
     if (r < 0)
         return r;
     if (strcmp(what, "create") == 0)
-        return create(store, o, err);
+        return create_token(store, o, err);
     if (strcmp(what, "list") == 0)
-        return list(store, o, err);
+        return list_tokens(store, o, err);
     r = tokens_revoke(store, id, err);
     if (r == 0)
         printf("%s\n", id);
@@ -223,7 +223,7 @@ static int act(const char *what, const char *id, const struct options *o, struct
 }
 
 /* Returns what is wrong with the arguments, or NULL. */
-static const char *judge(int argc, char **argv, const struct options *o)
+static const char *check_token_words(int argc, char **argv, const struct options *o)
 {
     const char *what = optind < argc ? argv[optind] : "";
     int words = argc - optind;
@@ -242,19 +242,19 @@ int token_verb(int argc, char **argv)
     struct options o;
     struct err err = ERR_NONE;
     const char *wrong;
-    int r = parse(&o, argc, argv, &err);
+    int r = parse_token_options(&o, argc, argv, &err);
 
     if (r < 0 || o.wants_help) {
         fprintf(r < 0 ? stderr : stdout, "%s%s%s", r < 0 ? "agentfense token: " : "", r < 0 ? err.text : help,
                 r < 0 ? "\n" : "");
         return r < 0 ? EXIT_USAGE : EXIT_SUCCESS;
     }
-    wrong = judge(argc, argv, &o);
+    wrong = check_token_words(argc, argv, &o);
     if (wrong) {
         fprintf(stderr, "agentfense token: %s\n%s", wrong, help);
         return EXIT_USAGE;
     }
-    r = act(argv[optind], optind + 1 < argc ? argv[optind + 1] : "", &o, &err);
+    r = run_token_verb(argv[optind], optind + 1 < argc ? argv[optind + 1] : "", &o, &err);
     if (r < 0)
         fprintf(stderr, "agentfense token: %s\n", err.text);
     return r < 0 ? EXIT_FAILED : EXIT_SUCCESS;

@@ -49,7 +49,7 @@ struct inserting {
     size_t count;
 };
 
-static int insert(struct db *db, void *cookie, struct err *err)
+static int applied_change_insert(struct db *db, void *cookie, struct err *err)
 {
     const struct inserting *in = cookie;
     int r = db->driver->lock(db, "applied_changes", err);
@@ -76,12 +76,12 @@ int applied_change_row_insert(struct store *store, const struct applied_change_r
                                         : table_check(&changes, &rows[i], err);
     if (r < 0 || count == 0)
         return r;
-    return txn_write(store, STORE_CALL_APPLIED_INSERT, TXN_REPEATABLE, insert, &in, err);
+    return txn_write(store, STORE_CALL_APPLIED_INSERT, TXN_REPEATABLE, applied_change_insert, &in, err);
 }
 
 /* ---- list ---- */
 
-static int add_filter(struct query *query, const void *of, struct err *err)
+static int applied_change_add_filter(struct query *query, const void *of, struct err *err)
 {
     const struct applied_change_filter *filter = of;
 
@@ -101,7 +101,7 @@ int applied_change_row_list(struct store *store, const struct applied_change_fil
 {
     struct row_window window = {
         .table = &changes,
-        .add_filter = add_filter,
+        .add_filter = applied_change_add_filter,
         .filter = filter,
         .order = " ORDER BY applied_ns DESC, id DESC",
         .limit = limit,
@@ -123,7 +123,7 @@ struct committing {
     int done;
 };
 
-static int commit_some(struct db *db, const struct committing *c, size_t at, struct err *err)
+static int applied_change_commit_some(struct db *db, const struct committing *c, size_t at, struct err *err)
 {
     autodone(query) struct query query = QUERY_EMPTY;
 
@@ -137,13 +137,13 @@ static int commit_some(struct db *db, const struct committing *c, size_t at, str
     return query_run(&query, db, NULL, NULL, err);
 }
 
-static int commit(struct db *db, void *cookie, struct err *err)
+static int applied_change_commit_all(struct db *db, void *cookie, struct err *err)
 {
     struct committing *c = cookie;
 
     c->done = 0;
     for (size_t at = 0; at < c->count; at += IDS_PER_STATEMENT) {
-        int r = commit_some(db, c, at, err);
+        int r = applied_change_commit_some(db, c, at, err);
 
         if (r < 0)
             return r;
@@ -156,7 +156,7 @@ int applied_change_row_commit(struct store *store, const char *const *ids, size_
                               int64_t now_ns, struct err *err)
 {
     struct committing c = { .ids = ids, .count = count, .hash = hash, .message = message, .now_ns = now_ns };
-    int r = count > 0 ? txn_write(store, STORE_CALL_APPLIED_UPDATE, 0, commit, &c, err) : 0;
+    int r = count > 0 ? txn_write(store, STORE_CALL_APPLIED_UPDATE, 0, applied_change_commit_all, &c, err) : 0;
 
     return r < 0 ? r : c.done;
 }
@@ -167,7 +167,7 @@ struct undoing {
     int done;
 };
 
-static int undo(struct db *db, void *cookie, struct err *err)
+static int applied_change_undo(struct db *db, void *cookie, struct err *err)
 {
     struct undoing *u = cookie;
 
@@ -179,7 +179,7 @@ static int undo(struct db *db, void *cookie, struct err *err)
 int applied_change_row_undo(struct store *store, const char *approval_id, int64_t now_ns, struct err *err)
 {
     struct undoing u = { .approval_id = approval_id, .now_ns = now_ns };
-    int r = txn_write(store, STORE_CALL_APPLIED_UPDATE, TXN_ONE_STATEMENT, undo, &u, err);
+    int r = txn_write(store, STORE_CALL_APPLIED_UPDATE, TXN_ONE_STATEMENT, applied_change_undo, &u, err);
 
     return r < 0 ? r : u.done;
 }

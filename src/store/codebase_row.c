@@ -68,7 +68,7 @@ int codebase_row_list(struct store *store, const char *owner_id, const char *hos
 
 /* ---- update, delete ---- */
 
-static int update(struct db *db, void *cookie, struct err *err)
+static int codebase_update(struct db *db, void *cookie, struct err *err)
 {
     const struct codebase_row *row = cookie;
     int64_t there = 0;
@@ -87,7 +87,7 @@ static int update(struct db *db, void *cookie, struct err *err)
 
 int codebase_row_update(struct store *store, const struct codebase_row *row, struct err *err)
 {
-    return txn_write(store, STORE_CALL_CODEBASE_UPDATE, TXN_ONE_STATEMENT | TXN_REPEATABLE, update, (void *) row, err);
+    return txn_write(store, STORE_CALL_CODEBASE_UPDATE, TXN_ONE_STATEMENT | TXN_REPEATABLE, codebase_update, (void *) row, err);
 }
 
 struct deleting {
@@ -106,7 +106,7 @@ int codebase_row_hold(struct db *db, const char *id, struct err *err)
 }
 
 /* Locks the row first. A starting sandbox locks it, too (sandbox_move.c), so one of the two transactions sees the other. */
-static int check_unused(struct db *db, const char *id, struct err *err)
+static int codebase_check_unused(struct db *db, const char *id, struct err *err)
 {
     autodone(buf) struct buf text = BUF_EMPTY;
     int64_t users = 0;
@@ -126,10 +126,10 @@ static int check_unused(struct db *db, const char *id, struct err *err)
                    (long long) users, users == 1 ? "" : "es");
 }
 
-static int delete (struct db *db, void *cookie, struct err *err)
+static int codebase_delete(struct db *db, void *cookie, struct err *err)
 {
     const struct deleting *d = cookie;
-    int r = d->force ? 0 : check_unused(db, d->id, err);
+    int r = d->force ? 0 : codebase_check_unused(db, d->id, err);
 
     if (r < 0)
         return r;
@@ -145,5 +145,5 @@ int codebase_row_delete(struct store *store, const char *id, bool force, struct 
 
     if (!id_is_valid(CODEBASE_ID_PREFIX, id))
         return table_not_found(&codebases, id, err);
-    return txn_write(store, STORE_CALL_CODEBASE_DELETE, 0, delete, &d, err);
+    return txn_write(store, STORE_CALL_CODEBASE_DELETE, 0, codebase_delete, &d, err);
 }

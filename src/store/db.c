@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "base/utf8.h"
 
-static void forget(struct db *db, struct db_statement *s)
+static void drop_statement(struct db *db, struct db_statement *s)
 {
     db->driver->drop(db, s->handle);
     free(s->text);
@@ -15,7 +15,7 @@ static void forget(struct db *db, struct db_statement *s)
 }
 
 /* Returns the slot for a new statement. If none is free, drops the least recently used statement. */
-static struct db_statement *make_place(struct db *db)
+static struct db_statement *make_statement_slot(struct db *db)
 {
     struct db_statement *oldest = db->statements;
 
@@ -25,7 +25,7 @@ static struct db_statement *make_place(struct db *db)
         if (db->statements[i].used < oldest->used)
             oldest = &db->statements[i];
     }
-    forget(db, oldest);
+    drop_statement(db, oldest);
     return oldest;
 }
 
@@ -49,7 +49,7 @@ static int find_statement(struct db *db, const char *text, const struct db_value
     r = db->driver->prepare(db, text, values, count, &handle, err);
     if (r < 0)
         return r == -ECONNRESET ? -ECONNABORTED : r;
-    place = make_place(db);
+    place = make_statement_slot(db);
     *place = (struct db_statement){ .text = xdup(text), .hash = hash, .used = db->calls, .handle = handle };
     *ret_handle = handle;
     return 0;
@@ -76,7 +76,7 @@ int db_run(struct db *db, const char *text, const struct db_value *values, size_
     return r < 0 ? r : db->driver->run(db, handle, values, count, fn, cookie, err);
 }
 
-static int take_int(const struct db_value *columns, size_t count, void *cookie)
+static int take_int_column(const struct db_value *columns, size_t count, void *cookie)
 {
     int64_t *ret = cookie;
 
@@ -88,7 +88,7 @@ static int take_int(const struct db_value *columns, size_t count, void *cookie)
 
 int db_run_int(struct db *db, const char *text, const struct db_value *values, size_t count, int64_t *ret, struct err *err)
 {
-    int r = db_run(db, text, values, count, take_int, ret, err);
+    int r = db_run(db, text, values, count, take_int_column, ret, err);
 
     if (r == 0)
         return err_set(err, ERR_NOT_FOUND, -ENOENT, "there is no such row");
@@ -132,7 +132,7 @@ void db_rollback(struct db *db)
 void db_drop_statements(struct db *db)
 {
     for (size_t i = 0; i < db->statement_count; i++)
-        forget(db, &db->statements[i]);
+        drop_statement(db, &db->statements[i]);
     db->statement_count = 0;
 }
 

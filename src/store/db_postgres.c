@@ -68,7 +68,7 @@ struct pg_statement {
     bool is_commit;
 };
 
-static void load(void)
+static void pg_load_library(void)
 {
     const struct library_symbol symbols[] = {
 #define X(name) { #name, &lib.name },
@@ -81,23 +81,23 @@ static void load(void)
         lib.r = err_set(&lib.err, ERR_FAILED_PRECONDITION, -ENOSYS, "this libpq was built without threads");
 }
 
-static struct postgres *of(struct db *db)
+static struct postgres *pg_of(struct db *db)
 {
     return (struct postgres *) db;
 }
 
-static void cleanup_result(PGresult **result)
+static void pg_cleanup_result(PGresult **result)
 {
     if (*result)
         lib.PQclear(*result);
 }
 
-#define autoresult __attribute__((cleanup(cleanup_result)))
+#define autoresult __attribute__((cleanup(pg_cleanup_result)))
 
 /* ---- errors ---- */
 
 /* libpq's messages end with a newline, and some have several lines. */
-static void add_reason(struct buf *out, const char *text)
+static void pg_add_reason(struct buf *out, const char *text)
 {
     size_t len = strcspn(text, "\n");
 
@@ -105,11 +105,11 @@ static void add_reason(struct buf *out, const char *text)
     buf_add_str(out, "");
 }
 
-static int unreachable(const char *shown, int r, const char *why, struct err *err)
+static int pg_set_unreachable(const char *shown, int r, const char *why, struct err *err)
 {
     autodone(buf) struct buf reason = BUF_EMPTY;
 
-    add_reason(&reason, why);
+    pg_add_reason(&reason, why);
     return err_set(err, ERR_UNAVAILABLE, r, "database '%s' cannot be reached right now: %s", shown, reason.data);
 }
 
@@ -132,12 +132,12 @@ static const struct {
 };
 
 /* States that make this connection useless while another may work: the server shuts down, starts, or has become a replica. */
-static bool ends_connection(const char *state)
+static bool pg_state_ends_connection(const char *state)
 {
     return strncmp(state, "08", 2) == 0 || strncmp(state, "57P", 3) == 0 || strcmp(state, "25006") == 0;
 }
 
-static int explain(struct postgres *p, const PGresult *result, struct err *err)
+static int pg_explain(struct postgres *p, const PGresult *result, struct err *err)
 {
     const char *state = result ? lib.PQresultErrorField(result, PG_DIAG_SQLSTATE) : NULL;
     const char *message = result ? lib.PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY) : NULL;
@@ -145,11 +145,11 @@ static int explain(struct postgres *p, const PGresult *result, struct err *err)
 
     if (!message)
         message = lib.PQerrorMessage(p->conn);
-    if (lib.PQstatus(p->conn) == CONNECTION_BAD || !state || ends_connection(state)) {
+    if (lib.PQstatus(p->conn) == CONNECTION_BAD || !state || pg_state_ends_connection(state)) {
         p->db.is_lost = true;
-        return unreachable(p->shown, -ECONNRESET, message, err);
+        return pg_set_unreachable(p->shown, -ECONNRESET, message, err);
     }
-    add_reason(&reason, message);
+    pg_add_reason(&reason, message);
     for (size_t i = 0; i < ARRAY_LEN(states); i++) {
         if (strcmp(states[i].state, state) == 0)
             return err_set(err, states[i].code, states[i].r, "%s%s%s%s", states[i].text ? states[i].text : "database '",
@@ -163,7 +163,7 @@ static int explain(struct postgres *p, const PGresult *result, struct err *err)
 static int pg_prepare(struct db *db, const char *text, const struct db_value *values, size_t count, void **ret, struct err *err)
 {
     static const Oid types[] = { [DB_INT] = OID_INT8, [DB_TEXT] = OID_TEXT, [DB_BYTES] = OID_BYTEA };
-    struct postgres *p = of(db);
+    struct postgres *p = pg_of(db);
     autofree struct pg_statement *s = xnew(struct pg_statement);
     autoresult PGresult *result = NULL;
     Oid oids[DB_VALUES_MAX];
@@ -176,7 +176,7 @@ static int pg_prepare(struct db *db, const char *text, const struct db_value *va
     s->is_commit = strcmp(text, "COMMIT") == 0;
     result = lib.PQprepare(p->conn, s->name, text, (int) count, oids);
     if (lib.PQresultStatus(result) != PGRES_COMMAND_OK)
-        return explain(p, result, err);
+        return pg_explain(p, result, err);
     *ret = steal_ptr(&s);
     return 0;
 }
@@ -189,7 +189,7 @@ static void pg_drop(struct db *db, void *handle)
     /* Ignore the result: the name is never used again. Closing a connection drops its statements anyway. */
     if (!db->is_lost) {
         snprintf(text, sizeof(text), "DEALLOCATE %s", s->name);
-        lib.PQclear(lib.PQexec(of(db)->conn, text));
+        lib.PQclear(lib.PQexec(pg_of(db)->conn, text));
     }
     free(s);
 }
@@ -202,7 +202,7 @@ struct pg_params {
     uint64_t numbers[DB_VALUES_MAX];
 };
 
-static int fill_params(struct pg_params *params, const struct db_value *values, size_t count)
+static int pg_fill_params(struct pg_params *params, const struct db_value *values, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         const struct db_value *v = &values[i];
@@ -224,7 +224,7 @@ static int fill_params(struct pg_params *params, const struct db_value *values, 
     return 0;
 }
 
-static int take_column(const PGresult *result, int row, int at, struct db_value *ret)
+static int pg_take_column(const PGresult *result, int row, int at, struct db_value *ret)
 {
     Oid type = lib.PQftype(result, at);
 
@@ -244,7 +244,7 @@ static int take_column(const PGresult *result, int row, int at, struct db_value 
     return 0;
 }
 
-static int give_rows(const PGresult *result, db_row_fn fn, void *cookie)
+static int pg_give_rows(const PGresult *result, db_row_fn fn, void *cookie)
 {
     struct db_value columns[DB_COLUMNS_MAX];
     int rows = lib.PQntuples(result), count = lib.PQnfields(result), r = 0;
@@ -253,15 +253,15 @@ static int give_rows(const PGresult *result, db_row_fn fn, void *cookie)
         return -E2BIG;
     for (int row = 0; fn && row < rows && r >= 0; row++) {
         for (int i = 0; i < count && r == 0; i++)
-            r = take_column(result, row, i, &columns[i]);
+            r = pg_take_column(result, row, i, &columns[i]);
         if (r == 0)
             r = fn(columns, (size_t) count, cookie);
     }
     return r < 0 ? r : rows;
 }
 
-static int finish(struct postgres *p, const struct pg_statement *s, const PGresult *result, db_row_fn fn, void *cookie,
-                  struct err *err)
+static int pg_finish_result(struct postgres *p, const struct pg_statement *s, const PGresult *result, db_row_fn fn,
+                            void *cookie, struct err *err)
 {
     int r;
 
@@ -272,12 +272,12 @@ static int finish(struct postgres *p, const struct pg_statement *s, const PGresu
             return err_set(err, ERR_INTERNAL, -EIO, "database '%s': the transaction was rolled back", p->shown);
         return atoi(lib.PQcmdTuples((PGresult *) result));
     case PGRES_TUPLES_OK:
-        r = give_rows(result, fn, cookie);
+        r = pg_give_rows(result, fn, cookie);
         if (r == -EUCLEAN)
             return err_set(err, ERR_DATA_LOSS, r, "database '%s': a row is not of the kind it should be", p->shown);
         return r;
     default:
-        return explain(p, result, err);
+        return pg_explain(p, result, err);
     }
 }
 
@@ -287,20 +287,20 @@ static int pg_run(struct db *db, void *handle, const struct db_value *values, si
     const struct pg_statement *s = handle;
     autoresult PGresult *result = NULL;
     struct pg_params params;
-    int r = fill_params(&params, values, count);
+    int r = pg_fill_params(&params, values, count);
 
     if (r < 0)
         return err_invalid(err, "a value is too long for the database");
-    result = lib.PQexecPrepared(of(db)->conn, s->name, (int) count, params.values, params.lengths, params.formats, 1);
-    return finish(of(db), s, result, fn, cookie, err);
+    result = lib.PQexecPrepared(pg_of(db)->conn, s->name, (int) count, params.values, params.lengths, params.formats, 1);
+    return pg_finish_result(pg_of(db), s, result, fn, cookie, err);
 }
 
 static int pg_script(struct db *db, const char *text, struct err *err)
 {
-    autoresult PGresult *result = lib.PQexec(of(db)->conn, text);
+    autoresult PGresult *result = lib.PQexec(pg_of(db)->conn, text);
     ExecStatusType status = lib.PQresultStatus(result);
 
-    return status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK ? 0 : explain(of(db), result, err);
+    return status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK ? 0 : pg_explain(pg_of(db), result, err);
 }
 
 static int pg_lock(struct db *db, const char *name, struct err *err)
@@ -314,7 +314,7 @@ static int pg_lock(struct db *db, const char *name, struct err *err)
 
 static void pg_close(struct db *db)
 {
-    struct postgres *p = of(db);
+    struct postgres *p = pg_of(db);
 
     db->is_lost = true; /* so that db_drop_statements() sends no DEALLOCATE */
     db_drop_statements(db);
@@ -322,7 +322,7 @@ static void pg_close(struct db *db)
     free(p);
 }
 
-static void on_notice(void *cookie, const char *message)
+static void pg_on_notice(void *cookie, const char *message)
 {
     (void) cookie;
     (void) message;
@@ -330,7 +330,7 @@ static void on_notice(void *cookie, const char *message)
 
 /* Acknowledged writes must be durable: if the server's synchronous_commit is off, turn it on for this connection. Keep stricter
  * settings. */
-static int set_up(struct postgres *p, const struct db_config *config, struct err *err)
+static int pg_set_up_connection(struct postgres *p, const struct db_config *config, struct err *err)
 {
     autofree char *text = xprintf("SET search_path TO " SCHEMA "; SET statement_timeout TO %d; SET lock_timeout TO %d;"
                                   "SET idle_in_transaction_session_timeout TO 60000;"
@@ -343,7 +343,7 @@ static int set_up(struct postgres *p, const struct db_config *config, struct err
 }
 
 /* Parameters before `dbname` are our defaults, which the URL may override. Those after it override the URL. */
-static PGconn *dial(const struct db_config *config)
+static PGconn *pg_open(const struct db_config *config)
 {
     const char *const names[] = {
         "application_name", "connect_timeout", "keepalives_idle", "tcp_user_timeout", "dbname", "client_encoding", NULL
@@ -354,7 +354,7 @@ static PGconn *dial(const struct db_config *config)
 }
 
 /* libpq quotes an invalid URL completely, with the password, so do not show its message. */
-static int check_url(const struct db_config *config, struct err *err)
+static int pg_check_url(const struct db_config *config, struct err *err)
 {
     char *message = NULL;
     PQconninfoOption *options = lib.PQconninfoParse(config->address, &message);
@@ -374,24 +374,24 @@ static int pg_connect(const struct db_config *config, enum db_role role, struct 
     int r;
 
     (void) role;
-    pthread_once(&lib.once, load);
+    pthread_once(&lib.once, pg_load_library);
     if (lib.r < 0) {
         if (err)
             *err = lib.err;
         return lib.r;
     }
-    r = check_url(config, err);
+    r = pg_check_url(config, err);
     if (r < 0)
         return r;
     p = xnew(struct postgres);
     p->db.driver = &db_postgres;
     p->shown = config->shown;
-    p->conn = dial(config);
+    p->conn = pg_open(config);
     db = &p->db;
     if (lib.PQstatus(p->conn) != CONNECTION_OK)
-        return unreachable(p->shown, -ECONNREFUSED, p->conn ? lib.PQerrorMessage(p->conn) : "out of memory", err);
-    lib.PQsetNoticeProcessor(p->conn, on_notice, NULL);
-    r = set_up(p, config, err);
+        return pg_set_unreachable(p->shown, -ECONNREFUSED, p->conn ? lib.PQerrorMessage(p->conn) : "out of memory", err);
+    lib.PQsetNoticeProcessor(p->conn, pg_on_notice, NULL);
+    r = pg_set_up_connection(p, config, err);
     if (r < 0)
         return r;
     *ret = steal_ptr(&db);
@@ -403,16 +403,16 @@ static int pg_connect(const struct db_config *config, enum db_role role, struct 
  * unknown. */
 static bool pg_is_stale(struct db *db)
 {
-    struct pollfd p = { .fd = lib.PQsocket(of(db)->conn), .events = POLLIN };
+    struct pollfd p = { .fd = lib.PQsocket(pg_of(db)->conn), .events = POLLIN };
 
     return p.fd < 0 || poll(&p, 1, 0) != 0;
 }
 
 static int pg_inspect(struct db *db, const struct db_config *config, struct err *err)
 {
-    if (lib.PQserverVersion(of(db)->conn) < OLDEST_VERSION)
+    if (lib.PQserverVersion(pg_of(db)->conn) < OLDEST_VERSION)
         return err_set(err, ERR_FAILED_PRECONDITION, -EOPNOTSUPP, "database '%s' is PostgreSQL %d; 12 or newer is needed",
-                       config->shown, lib.PQserverVersion(of(db)->conn) / 10000);
+                       config->shown, lib.PQserverVersion(pg_of(db)->conn) / 10000);
     return 0;
 }
 

@@ -70,7 +70,7 @@ struct sqlite {
     int busy_timeout_ms;
 };
 
-static void load(void)
+static void sqlite_load_library(void)
 {
     const struct library_symbol symbols[] = {
 #define X(name) { #name, &lib.name },
@@ -84,20 +84,20 @@ static void load(void)
                         "this SQLite is too old or was built without threads; version 3.37 or newer is needed");
 }
 
-static struct sqlite *of(struct db *db)
+static struct sqlite *sqlite_of(struct db *db)
 {
     return (struct sqlite *) db;
 }
 
 /* ---- errors ---- */
 
-static int no_room(const struct sqlite *s, struct err *err)
+static int sqlite_set_no_space(const struct sqlite *s, struct err *err)
 {
     return err_set(err, ERR_RESOURCE_EXHAUSTED, -ENOSPC,
                    "no room for database '%s': nothing of this was stored; free some space on its file system", s->shown);
 }
 
-static int damaged(const struct sqlite *s, const char *how, struct err *err)
+static int sqlite_set_damaged(const struct sqlite *s, const char *how, struct err *err)
 {
     return err_set(
         err, ERR_DATA_LOSS, -EUCLEAN,
@@ -106,7 +106,7 @@ static int damaged(const struct sqlite *s, const char *how, struct err *err)
         s->shown, how, s->shown);
 }
 
-static int constraint(const struct sqlite *s, int rc, struct err *err)
+static int sqlite_explain_constraint(const struct sqlite *s, int rc, struct err *err)
 {
     switch (rc) {
     case SQLITE_CONSTRAINT_PRIMARYKEY:
@@ -120,22 +120,22 @@ static int constraint(const struct sqlite *s, int rc, struct err *err)
     }
 }
 
-static int io_error(const struct sqlite *s, struct err *err)
+static int sqlite_explain_io(const struct sqlite *s, struct err *err)
 {
     int seen = errno, code = lib.sqlite3_system_errno(s->handle);
 
     /* SQLite does not record the cause of a failed COMMIT. Then errno still has the result of the last system call, because
-     * step_all() cleared it before. */
+     * sqlite_step_all() cleared it before. */
     if (code == 0)
         code = seen;
     if (code == ENOSPC || code == EDQUOT || code == EFBIG)
-        return no_room(s, err);
+        return sqlite_set_no_space(s, err);
     return err_set(err, ERR_INTERNAL, -EIO, "database '%s': %s%s%s", s->shown, lib.sqlite3_errmsg(s->handle), code ? ": " : "",
                    code ? strerror(code) : "");
 }
 
 /* Returns errno and text of the connection's last failure. */
-static int explain(struct sqlite *s, struct err *err)
+static int sqlite_explain(struct sqlite *s, struct err *err)
 {
     int rc = lib.sqlite3_extended_errcode(s->handle);
 
@@ -147,14 +147,14 @@ static int explain(struct sqlite *s, struct err *err)
     case SQLITE_LOCKED:
         return err_set(err, ERR_UNAVAILABLE, -EBUSY, "database '%s' is locked by another process", s->shown);
     case SQLITE_FULL:
-        return no_room(s, err);
+        return sqlite_set_no_space(s, err);
     case SQLITE_IOERR:
-        return io_error(s, err);
+        return sqlite_explain_io(s, err);
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
-        return damaged(s, lib.sqlite3_errmsg(s->handle), err);
+        return sqlite_set_damaged(s, lib.sqlite3_errmsg(s->handle), err);
     case SQLITE_CONSTRAINT:
-        return constraint(s, rc, err);
+        return sqlite_explain_constraint(s, rc, err);
     case SQLITE_NOMEM:
         return err_set(err, ERR_RESOURCE_EXHAUSTED, -ENOMEM, "database '%s': out of memory", s->shown);
     case SQLITE_READONLY:
@@ -179,8 +179,8 @@ static int sqlite_prepare(struct db *db, const char *text, const struct db_value
     (void) count;
     for (char *p = own; (p = strchr(p, '$')); p++)
         *p = '?';
-    if (lib.sqlite3_prepare_v3(of(db)->handle, own, -1, SQLITE_PREPARE_PERSISTENT, &stmt, NULL) != SQLITE_OK)
-        return explain(of(db), err);
+    if (lib.sqlite3_prepare_v3(sqlite_of(db)->handle, own, -1, SQLITE_PREPARE_PERSISTENT, &stmt, NULL) != SQLITE_OK)
+        return sqlite_explain(sqlite_of(db), err);
     *ret = stmt;
     return 0;
 }
@@ -191,7 +191,7 @@ static void sqlite_drop(struct db *db, void *handle)
     lib.sqlite3_finalize(handle);
 }
 
-static int bind(sqlite3_stmt *stmt, int at, const struct db_value *v)
+static int sqlite_bind_value(sqlite3_stmt *stmt, int at, const struct db_value *v)
 {
     if (v->is_null)
         return lib.sqlite3_bind_null(stmt, at);
@@ -202,7 +202,7 @@ static int bind(sqlite3_stmt *stmt, int at, const struct db_value *v)
     return lib.sqlite3_bind_blob64(stmt, at, v->bytes, v->len, SQLITE_STATIC);
 }
 
-static void take_column(sqlite3_stmt *stmt, int at, struct db_value *ret)
+static void sqlite_take_column(sqlite3_stmt *stmt, int at, struct db_value *ret)
 {
     int type = lib.sqlite3_column_type(stmt, at);
 
@@ -223,7 +223,7 @@ static void take_column(sqlite3_stmt *stmt, int at, struct db_value *ret)
         ret->bytes = bytes;
 }
 
-static int give_row(sqlite3_stmt *stmt, db_row_fn fn, void *cookie)
+static int sqlite_give_row(sqlite3_stmt *stmt, db_row_fn fn, void *cookie)
 {
     struct db_value columns[DB_COLUMNS_MAX];
     int count = lib.sqlite3_column_count(stmt);
@@ -233,23 +233,23 @@ static int give_row(sqlite3_stmt *stmt, db_row_fn fn, void *cookie)
     if (count > DB_COLUMNS_MAX)
         return -E2BIG;
     for (int i = 0; i < count; i++)
-        take_column(stmt, i, &columns[i]);
+        sqlite_take_column(stmt, i, &columns[i]);
     return fn(columns, (size_t) count, cookie);
 }
 
-static int step_all(struct sqlite *s, sqlite3_stmt *stmt, db_row_fn fn, void *cookie, struct err *err)
+static int sqlite_step_all(struct sqlite *s, sqlite3_stmt *stmt, db_row_fn fn, void *cookie, struct err *err)
 {
     int rows = 0, rc, r;
 
     errno = 0;
     while ((rc = lib.sqlite3_step(stmt)) == SQLITE_ROW) {
-        r = give_row(stmt, fn, cookie);
+        r = sqlite_give_row(stmt, fn, cookie);
         if (r < 0)
-            return r == -EUCLEAN ? damaged(s, "a row is not of the kind it should be", err) : r;
+            return r == -EUCLEAN ? sqlite_set_damaged(s, "a row is not of the kind it should be", err) : r;
         rows++;
     }
     if (rc != SQLITE_DONE)
-        return explain(s, err);
+        return sqlite_explain(s, err);
     return lib.sqlite3_column_count(stmt) > 0 ? rows : lib.sqlite3_changes(s->handle);
 }
 
@@ -260,11 +260,11 @@ static int sqlite_run(struct db *db, void *handle, const struct db_value *values
     int r = 0;
 
     for (size_t i = 0; i < count && r == 0; i++) {
-        if (bind(stmt, (int) i + 1, &values[i]) != SQLITE_OK)
-            r = explain(of(db), err);
+        if (sqlite_bind_value(stmt, (int) i + 1, &values[i]) != SQLITE_OK)
+            r = sqlite_explain(sqlite_of(db), err);
     }
     if (r == 0)
-        r = step_all(of(db), stmt, fn, cookie, err);
+        r = sqlite_step_all(sqlite_of(db), stmt, fn, cookie, err);
     lib.sqlite3_reset(stmt);
     lib.sqlite3_clear_bindings(stmt);
     return r;
@@ -272,7 +272,8 @@ static int sqlite_run(struct db *db, void *handle, const struct db_value *values
 
 static int sqlite_script(struct db *db, const char *text, struct err *err)
 {
-    return lib.sqlite3_exec(of(db)->handle, text, NULL, NULL, NULL) == SQLITE_OK ? 0 : explain(of(db), err);
+    return lib.sqlite3_exec(sqlite_of(db)->handle, text, NULL, NULL, NULL) == SQLITE_OK ? 0
+                                                                                        : sqlite_explain(sqlite_of(db), err);
 }
 
 /* A write transaction locks the whole file, so this needs nothing. */
@@ -288,7 +289,7 @@ static int sqlite_lock(struct db *db, const char *name, struct err *err)
 
 /* Resolves links in the directories, which the administrator may have made. The file itself must not be a link: whoever can put
  * one there could make us write to any file of ours. SQLITE_OPEN_NOFOLLOW requires a path without links. */
-static int find_file(const struct db_config *config, char **ret, struct err *err)
+static int sqlite_find_file(const struct db_config *config, char **ret, struct err *err)
 {
     autofree char *for_dir = xdup(config->address), *for_name = xdup(config->address), *dir = NULL;
 
@@ -300,7 +301,7 @@ static int find_file(const struct db_config *config, char **ret, struct err *err
 }
 
 /* Syncs the directory: if a power cut loses the file's name, it loses all rows. */
-static int sync_name(const char *path, const struct db_config *config, struct err *err)
+static int sqlite_sync_name(const char *path, const struct db_config *config, struct err *err)
 {
     autofree char *own = xdup(path);
     autofd int dir = open(dirname(own), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -315,7 +316,7 @@ static int sync_name(const char *path, const struct db_config *config, struct er
  * itself: closing any descriptor of it would drop the locks that SQLite holds for this process (fcntl(2) locks), and another
  * process could then believe that it is alone and remove the log that we use. O_PATH descriptors do not have this effect.
  */
-static int make_file(const char *path, const struct db_config *config, struct err *err)
+static int sqlite_make_file(const char *path, const struct db_config *config, struct err *err)
 {
     bool is_new = mknod(path, S_IFREG | 0600, 0) == 0;
     autofd int fd = -1;
@@ -332,11 +333,11 @@ static int make_file(const char *path, const struct db_config *config, struct er
         return err_set(err, ERR_FAILED_PRECONDITION, -EINVAL, "'%s' is no regular file, so it is no database", config->shown);
     if ((st.st_mode & 077) && chmod(by_fd, 0600) < 0)
         return err_errno(err, -errno, "closing database '%s' to others", config->shown);
-    return is_new ? sync_name(path, config, err) : 0;
+    return is_new ? sqlite_sync_name(path, config, err) : 0;
 }
 
 /* Configures a new connection without writing. Does not trust the schema, because another program may have written the file. */
-static int set_up(struct sqlite *s, const struct db_config *config, enum db_role role, struct err *err)
+static int sqlite_set_up_connection(struct sqlite *s, const struct db_config *config, enum db_role role, struct err *err)
 {
     autofree char *text =
         xprintf("PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON; PRAGMA foreign_keys=ON;"
@@ -354,7 +355,7 @@ static int set_up(struct sqlite *s, const struct db_config *config, enum db_role
 
 static void sqlite_close(struct db *db)
 {
-    struct sqlite *s = of(db);
+    struct sqlite *s = sqlite_of(db);
 
     db_drop_statements(db);
     lib.sqlite3_close(s->handle);
@@ -368,15 +369,15 @@ static int sqlite_connect(const struct db_config *config, enum db_role role, str
     struct sqlite *s;
     int r;
 
-    pthread_once(&lib.once, load);
+    pthread_once(&lib.once, sqlite_load_library);
     if (lib.r < 0) {
         if (err)
             *err = lib.err;
         return lib.r;
     }
-    r = find_file(config, &path, err);
+    r = sqlite_find_file(config, &path, err);
     if (r == 0)
-        r = make_file(path, config, err);
+        r = sqlite_make_file(path, config, err);
     if (r < 0)
         return r;
     s = xnew(struct sqlite);
@@ -385,8 +386,8 @@ static int sqlite_connect(const struct db_config *config, enum db_role role, str
     db = &s->db;
     if (lib.sqlite3_open_v2(path, &s->handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW, NULL) !=
         SQLITE_OK)
-        return explain(s, err);
-    r = set_up(s, config, role, err);
+        return sqlite_explain(s, err);
+    r = sqlite_set_up_connection(s, config, role, err);
     if (r < 0)
         return r;
     *ret = steal_ptr(&db);
@@ -395,7 +396,7 @@ static int sqlite_connect(const struct db_config *config, enum db_role role, str
 
 /* ---- inspection ---- */
 
-static int take_complaint(const struct db_value *columns, size_t count, void *cookie)
+static int sqlite_take_complaint(const struct db_value *columns, size_t count, void *cookie)
 {
     struct buf *all = cookie;
 
@@ -406,18 +407,18 @@ static int take_complaint(const struct db_value *columns, size_t count, void *co
     return 0;
 }
 
-static int check_pages(struct db *db, struct err *err)
+static int sqlite_check_pages(struct db *db, struct err *err)
 {
     autodone(buf) struct buf complaints = BUF_EMPTY;
-    int r = db_run(db, "PRAGMA quick_check(3)", DB_NO_VALUES, take_complaint, &complaints, err);
+    int r = db_run(db, "PRAGMA quick_check(3)", DB_NO_VALUES, sqlite_take_complaint, &complaints, err);
 
     if (r < 0)
         return r;
-    return complaints.len ? damaged(of(db), complaints.data, err) : 0;
+    return complaints.len ? sqlite_set_damaged(sqlite_of(db), complaints.data, err) : 0;
 }
 
 /* The order matters: a server that starts concurrently writes the id before its first table. */
-static int check_owner(struct db *db, struct err *err)
+static int sqlite_check_application_id(struct db *db, struct err *err)
 {
     int64_t id = 0, things = 0;
     int r = db_run_int(db, "SELECT count(*) FROM sqlite_master", DB_NO_VALUES, &things, err);
@@ -427,17 +428,17 @@ static int check_owner(struct db *db, struct err *err)
     if (r < 0 || things == 0 || id == APPLICATION_ID)
         return r;
     return err_set(err, ERR_FAILED_PRECONDITION, -EINVAL,
-                   "'%s' is a database of another program; nothing was changed. Name another file", of(db)->shown);
+                   "'%s' is a database of another program; nothing was changed. Name another file", sqlite_of(db)->shown);
 }
 
 static int sqlite_inspect(struct db *db, const struct db_config *config, struct err *err)
 {
-    int r = config->skip_check ? 0 : check_pages(db, err);
+    int r = config->skip_check ? 0 : sqlite_check_pages(db, err);
 
-    return r < 0 ? r : check_owner(db, err);
+    return r < 0 ? r : sqlite_check_application_id(db, err);
 }
 
-static int take_mode(const struct db_value *columns, size_t count, void *cookie)
+static int sqlite_take_mode(const struct db_value *columns, size_t count, void *cookie)
 {
     bool *is_wal = cookie;
 
@@ -447,13 +448,13 @@ static int take_mode(const struct db_value *columns, size_t count, void *cookie)
 
 /* If two connections change the mode of a new file at once, they would deadlock. SQLite therefore fails one of them with
  * SQLITE_BUSY at once, without its busy timeout. */
-static int set_wal_mode(struct db *db, bool *ret_is_wal, struct err *err)
+static int sqlite_set_wal_mode(struct db *db, bool *ret_is_wal, struct err *err)
 {
-    int64_t until_ns = clock_now_ns() + of(db)->busy_timeout_ms * CLOCK_NS_PER_MS;
+    int64_t until_ns = clock_now_ns() + sqlite_of(db)->busy_timeout_ms * CLOCK_NS_PER_MS;
 
     for (;;) {
         struct err problem = ERR_NONE;
-        int r = db_run(db, "PRAGMA journal_mode=WAL", DB_NO_VALUES, take_mode, ret_is_wal, &problem);
+        int r = db_run(db, "PRAGMA journal_mode=WAL", DB_NO_VALUES, sqlite_take_mode, ret_is_wal, &problem);
 
         if (r != -EBUSY || clock_now_ns() > until_ns) {
             if (r < 0 && err)
@@ -469,15 +470,15 @@ static int sqlite_settle(struct db *db, struct err *err)
     autofree char *text = xprintf("PRAGMA application_id=%d", APPLICATION_ID);
     int64_t id = 0;
     bool is_wal = false;
-    int r = set_wal_mode(db, &is_wal, err);
+    int r = sqlite_set_wal_mode(db, &is_wal, err);
 
     if (r < 0)
         return r;
     if (!is_wal)
         return err_set(err, ERR_FAILED_PRECONDITION, -EOPNOTSUPP,
                        "database '%s' is on a file system where a write-ahead log is not possible; put it on a local one",
-                       of(db)->shown);
-    lib.sqlite3_db_config(of(db)->handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, NULL);
+                       sqlite_of(db)->shown);
+    lib.sqlite3_db_config(sqlite_of(db)->handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, NULL);
     r = db_run_int(db, "PRAGMA application_id", DB_NO_VALUES, &id, err);
     return r == 0 && id != APPLICATION_ID ? sqlite_script(db, text, err) : r;
 }

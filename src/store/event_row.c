@@ -60,7 +60,7 @@ static void add_event(struct query *query, const struct event_row *row, const ch
     query_add_text(query, ")");
 }
 
-static int take_last(const struct db_value *values, size_t count, void *cookie)
+static int event_take_last(const struct db_value *values, size_t count, void *cookie)
 {
     int64_t *last = cookie;
 
@@ -70,7 +70,7 @@ static int take_last(const struct db_value *values, size_t count, void *cookie)
     return 0;
 }
 
-static int append_some(struct db *db, const struct event_row *rows, size_t count, int64_t *last, struct err *err)
+static int event_append_some(struct db *db, const struct event_row *rows, size_t count, int64_t *last, struct err *err)
 {
     autodone(query) struct query query = QUERY_EMPTY;
     int r;
@@ -79,12 +79,12 @@ static int append_some(struct db *db, const struct event_row *rows, size_t count
     for (size_t i = 0; i < count; i++)
         add_event(&query, &rows[i], i ? ", " : "");
     query_add_text(&query, " RETURNING sequence");
-    r = query_run(&query, db, take_last, last, err);
+    r = query_run(&query, db, event_take_last, last, err);
     return r < 0 ? r : 0;
 }
 
 /* Appends one caller at a time: PostgreSQL assigns numbers before the commit, so a larger one could become visible first. */
-static int append(struct db *db, void *cookie, struct err *err)
+static int event_append(struct db *db, void *cookie, struct err *err)
 {
     struct appending *a = cookie;
     int r = db->driver->lock(db, "events", err);
@@ -92,7 +92,7 @@ static int append(struct db *db, void *cookie, struct err *err)
     a->last = 0;
     for (size_t at = 0; at < a->count && r == 0; at += ROWS_PER_STATEMENT) {
         size_t count = a->count - at < ROWS_PER_STATEMENT ? a->count - at : ROWS_PER_STATEMENT;
-        r = append_some(db, a->rows + at, count, &a->last, err);
+        r = event_append_some(db, a->rows + at, count, &a->last, err);
     }
     return r;
 }
@@ -106,7 +106,7 @@ int event_row_append(struct store *store, const struct event_row *rows, size_t c
         r = table_check(&events, &rows[i], err);
     if (r < 0 || count == 0)
         return r;
-    r = txn_write(store, STORE_CALL_EVENT_APPEND, 0, append, &a, err);
+    r = txn_write(store, STORE_CALL_EVENT_APPEND, 0, event_append, &a, err);
     if (r == 0 && ret_last)
         *ret_last = a.last;
     return r;
@@ -114,7 +114,7 @@ int event_row_append(struct store *store, const struct event_row *rows, size_t c
 
 /* ---- query ---- */
 
-static void add_texts(struct query *query, const struct event_filter *f)
+static void event_add_text_filters(struct query *query, const struct event_filter *f)
 {
     query_match_text(query, " AND type = ", f->type);
     query_match_text(query, " AND sandbox_id = ", f->sandbox_id);
@@ -139,7 +139,7 @@ int event_row_query(struct store *store, const struct event_filter *filter, size
         query_add(&query, " AND time_ns >= ", db_int(filter->since_ns));
     if (filter->until_ns)
         query_add(&query, " AND time_ns < ", db_int(filter->until_ns));
-    add_texts(&query, filter);
+    event_add_text_filters(&query, filter);
     query_add_text(&query, filter->newest_first ? " ORDER BY sequence DESC" : " ORDER BY sequence");
     query_add(&query, " LIMIT ", db_int((int64_t) limit));
     r = row_collect(store, STORE_CALL_EVENT_QUERY, &query, &rows, err);
@@ -157,7 +157,7 @@ struct trimming {
     unsigned limit;
 };
 
-static int trim(struct db *db, void *cookie, struct err *err)
+static int event_trim(struct db *db, void *cookie, struct err *err)
 {
     const struct trimming *t = cookie;
 
@@ -172,5 +172,5 @@ int event_row_trim(struct store *store, int64_t before_ns, int64_t keep, unsigne
 {
     struct trimming t = { .before_ns = before_ns, .keep = keep, .limit = limit };
 
-    return txn_write(store, STORE_CALL_EVENT_TRIM, TXN_ONE_STATEMENT | TXN_REPEATABLE, trim, &t, err);
+    return txn_write(store, STORE_CALL_EVENT_TRIM, TXN_ONE_STATEMENT | TXN_REPEATABLE, event_trim, &t, err);
 }

@@ -49,7 +49,7 @@ static struct db_value text_or_empty(const char *s)
 }
 
 /* Returns 1 if it inserted the claim, 0 if the key exists. PostgreSQL waits for a concurrent insertion of the same key. */
-static int put(struct db *db, const struct idempotency_row *row, struct err *err)
+static int claim_insert(struct db *db, const struct idempotency_row *row, struct err *err)
 {
     return db_run(db,
                   "INSERT INTO claims (owner_id, idempotency_key, method, hash, host_id, resource_id, is_finished, response,"
@@ -61,7 +61,7 @@ static int put(struct db *db, const struct idempotency_row *row, struct err *err
                   NULL, NULL, err);
 }
 
-static int get(struct db *db, const struct idempotency_row *row, struct idempotency_row *ret, struct err *err)
+static int claim_get(struct db *db, const struct idempotency_row *row, struct idempotency_row *ret, struct err *err)
 {
     autodone(query) struct query query = QUERY_EMPTY;
 
@@ -78,7 +78,7 @@ static bool is_same_request(const struct idempotency_row *a, const struct idempo
            (a->hash.len == 0 || memcmp(a->hash.data, b->hash.data, a->hash.len) == 0);
 }
 
-static int judge(const struct taking *t, struct err *err)
+static int claim_check(const struct taking *t, struct err *err)
 {
     autodone(buf) struct buf shown = BUF_EMPTY;
 
@@ -93,42 +93,42 @@ static int judge(const struct taking *t, struct err *err)
 }
 
 /* Another transaction changed the claim between two of our statements. -EBUSY repeats ours. */
-static int just_now(struct err *err)
+static int reject_concurrent_change(struct err *err)
 {
     return err_set(err, ERR_UNAVAILABLE, -EBUSY, "the idempotency key is being changed in this moment");
 }
 
 /* Replaces an expired claim. */
-static int replace(struct db *db, const struct idempotency_row *row, struct err *err)
+static int claim_replace(struct db *db, const struct idempotency_row *row, struct err *err)
 {
     int r = db_run(db, "DELETE FROM claims WHERE owner_id = $1 AND idempotency_key = $2",
                    DB_VALUES(text_or_empty(row->owner_id), text_or_empty(row->idempotency_key)), NULL, NULL, err);
 
     if (r >= 0)
-        r = put(db, row, err);
-    return r == 0 ? just_now(err) : r;
+        r = claim_insert(db, row, err);
+    return r == 0 ? reject_concurrent_change(err) : r;
 }
 
-static int take(struct db *db, void *cookie, struct err *err)
+static int claim_take(struct db *db, void *cookie, struct err *err)
 {
     struct taking *t = cookie;
-    int r = put(db, t->row, err);
+    int r = claim_insert(db, t->row, err);
 
     t->outcome = IDEMPOTENCY_TAKEN;
     if (r != 0)
         return r < 0 ? r : 0;
     idempotency_row_done(&t->there); /* from an earlier attempt */
-    r = get(db, t->row, &t->there, err);
+    r = claim_get(db, t->row, &t->there, err);
     if (r == -ENOENT)
-        return just_now(err);
+        return reject_concurrent_change(err);
     if (r < 0)
         return r;
     if (t->there.expires_ns <= t->now_ns) {
-        r = replace(db, t->row, err);
+        r = claim_replace(db, t->row, err);
         return r < 0 ? r : 0;
     }
     t->outcome = IDEMPOTENCY_FINISHED;
-    return judge(t, err);
+    return claim_check(t, err);
 }
 
 int idempotency_row_take(struct store *store, const struct idempotency_row *row, int64_t now_ns,
@@ -141,7 +141,7 @@ int idempotency_row_take(struct store *store, const struct idempotency_row *row,
         return err_invalid(err, "the idempotency key is empty");
     r = table_check(&claims, row, err);
     if (r == 0)
-        r = txn_write(store, STORE_CALL_IDEMPOTENCY_TAKE, 0, take, &t, err);
+        r = txn_write(store, STORE_CALL_IDEMPOTENCY_TAKE, 0, claim_take, &t, err);
     if (r == 0)
         *ret_outcome = t.outcome;
     if ((r == 0 && t.outcome == IDEMPOTENCY_FINISHED) || r == -EALREADY)
@@ -160,7 +160,7 @@ struct finishing {
     int64_t expires_ns;
 };
 
-static int finish(struct db *db, void *cookie, struct err *err)
+static int claim_finish(struct db *db, void *cookie, struct err *err)
 {
     const struct finishing *f = cookie;
     int r = db_run(db,
@@ -181,10 +181,10 @@ int idempotency_row_finish(struct store *store, const char *owner_id, const char
 
     if (len > TABLE_BYTES_MAX)
         return err_invalid(err, "the response is too long to be kept: at most %u bytes", TABLE_BYTES_MAX);
-    return txn_write(store, STORE_CALL_IDEMPOTENCY_FINISH, TXN_ONE_STATEMENT | TXN_REPEATABLE, finish, &f, err);
+    return txn_write(store, STORE_CALL_IDEMPOTENCY_FINISH, TXN_ONE_STATEMENT | TXN_REPEATABLE, claim_finish, &f, err);
 }
 
-static int release(struct db *db, void *cookie, struct err *err)
+static int claim_release(struct db *db, void *cookie, struct err *err)
 {
     const struct finishing *f = cookie;
     int r = db_run(db, "DELETE FROM claims WHERE owner_id = $1 AND idempotency_key = $2 AND is_finished = 0",
@@ -197,7 +197,7 @@ int idempotency_row_release(struct store *store, const char *owner_id, const cha
 {
     struct finishing f = { .owner_id = owner_id, .key = idempotency_key };
 
-    return txn_write(store, STORE_CALL_IDEMPOTENCY_FINISH, TXN_ONE_STATEMENT | TXN_REPEATABLE, release, &f, err);
+    return txn_write(store, STORE_CALL_IDEMPOTENCY_FINISH, TXN_ONE_STATEMENT | TXN_REPEATABLE, claim_release, &f, err);
 }
 
 /* ---- list, trim ---- */
@@ -224,7 +224,7 @@ struct trimming {
     unsigned limit;
 };
 
-static int trim(struct db *db, void *cookie, struct err *err)
+static int claim_trim(struct db *db, void *cookie, struct err *err)
 {
     const struct trimming *t = cookie;
 
@@ -238,5 +238,5 @@ int idempotency_row_trim(struct store *store, int64_t now_ns, unsigned limit, st
 {
     struct trimming t = { .now_ns = now_ns, .limit = limit };
 
-    return txn_write(store, STORE_CALL_IDEMPOTENCY_TRIM, TXN_ONE_STATEMENT | TXN_REPEATABLE, trim, &t, err);
+    return txn_write(store, STORE_CALL_IDEMPOTENCY_TRIM, TXN_ONE_STATEMENT | TXN_REPEATABLE, claim_trim, &t, err);
 }

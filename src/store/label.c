@@ -10,7 +10,7 @@
 #define PAIR '\x1f'
 #define ESCAPE '\x1b'
 
-static void add_part(struct buf *out, const char *s)
+static void label_add_part(struct buf *out, const char *s)
 {
     for (; *s; s++) {
         if (*s == ITEM || *s == PAIR || *s == ESCAPE) {
@@ -25,9 +25,9 @@ static void add_part(struct buf *out, const char *s)
 void label_add_text(struct buf *out, const char *key, const char *value)
 {
     buf_add_char(out, ITEM);
-    add_part(out, key);
+    label_add_part(out, key);
     buf_add_char(out, PAIR);
-    add_part(out, value);
+    label_add_part(out, value);
     buf_add_char(out, ITEM);
 }
 
@@ -38,7 +38,7 @@ void label_list_add_text(const struct label_list *list, struct buf *out)
     buf_add_str(out, "");
 }
 
-static char *take_part(const char *text, size_t len)
+static char *label_take_part(const char *text, size_t len)
 {
     struct buf out = BUF_EMPTY;
 
@@ -60,8 +60,8 @@ int label_list_parse(const char *text, size_t len, struct label_list *ret)
             return -EUCLEAN;
         }
         vec_room(&ret->items, &ret->cap, ret->count);
-        ret->items[ret->count++] = (struct label){ .key = take_part(text + 1, (size_t) (pair - text) - 1),
-                                                   .value = take_part(pair + 1, (size_t) (end - pair) - 1) };
+        ret->items[ret->count++] = (struct label){ .key = label_take_part(text + 1, (size_t) (pair - text) - 1),
+                                                   .value = label_take_part(pair + 1, (size_t) (end - pair) - 1) };
         len -= (size_t) (end + 1 - text);
         text = end + 1;
     }

@@ -13,7 +13,7 @@ struct entry {
     char *found; /* owned */
 };
 
-static int take_found(const struct db_value *columns, size_t count, void *cookie)
+static int meta_take_found(const struct db_value *columns, size_t count, void *cookie)
 {
     struct entry *e = cookie;
 
@@ -24,17 +24,17 @@ static int take_found(const struct db_value *columns, size_t count, void *cookie
     return 0;
 }
 
-static int get(struct db *db, void *cookie, struct err *err)
+static int meta_get_entry(struct db *db, void *cookie, struct err *err)
 {
     struct entry *e = cookie;
-    int r = db_run(db, "SELECT value FROM meta WHERE name = $1", DB_VALUES(db_text(e->name)), take_found, e, err);
+    int r = db_run(db, "SELECT value FROM meta WHERE name = $1", DB_VALUES(db_text(e->name)), meta_take_found, e, err);
 
     if (r == 0)
         return err_set(err, ERR_NOT_FOUND, -ENOENT, "there is no '%s'", e->name);
     return r < 0 ? r : 0;
 }
 
-static int set(struct db *db, void *cookie, struct err *err)
+static int meta_set_entry(struct db *db, void *cookie, struct err *err)
 {
     const struct entry *e = cookie;
     int r = db_run(db, "INSERT INTO meta (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
@@ -43,16 +43,16 @@ static int set(struct db *db, void *cookie, struct err *err)
     return r < 0 ? r : 0;
 }
 
-static int keep(struct db *db, void *cookie, struct err *err)
+static int meta_keep_entry(struct db *db, void *cookie, struct err *err)
 {
     const struct entry *e = cookie;
     int r = db_run(db, "INSERT INTO meta (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING",
                    DB_VALUES(db_text(e->name), db_text(e->value)), NULL, NULL, err);
 
-    return r < 0 ? r : get(db, cookie, err);
+    return r < 0 ? r : meta_get_entry(db, cookie, err);
 }
 
-static int finish(int r, struct entry *e, char **ret_value)
+static int meta_finish_entry(int r, struct entry *e, char **ret_value)
 {
     if (r == 0)
         *ret_value = steal_ptr(&e->found);
@@ -64,19 +64,20 @@ int meta_get(struct store *store, const char *name, char **ret_value, struct err
 {
     struct entry e = { .name = name };
 
-    return finish(txn_read(store, STORE_CALL_META_GET, get, &e, err), &e, ret_value);
+    return meta_finish_entry(txn_read(store, STORE_CALL_META_GET, meta_get_entry, &e, err), &e, ret_value);
 }
 
 int meta_set(struct store *store, const char *name, const char *value, struct err *err)
 {
     struct entry e = { .name = name, .value = value };
 
-    return txn_write(store, STORE_CALL_META_SET, TXN_ONE_STATEMENT | TXN_REPEATABLE, set, &e, err);
+    return txn_write(store, STORE_CALL_META_SET, TXN_ONE_STATEMENT | TXN_REPEATABLE, meta_set_entry, &e, err);
 }
 
 int meta_keep(struct store *store, const char *name, const char *value, char **ret_value, struct err *err)
 {
     struct entry e = { .name = name, .value = value };
 
-    return finish(txn_write(store, STORE_CALL_META_SET, TXN_ONE_STATEMENT | TXN_REPEATABLE, keep, &e, err), &e, ret_value);
+    return meta_finish_entry(
+        txn_write(store, STORE_CALL_META_SET, TXN_ONE_STATEMENT | TXN_REPEATABLE, meta_keep_entry, &e, err), &e, ret_value);
 }

@@ -32,7 +32,7 @@ void pool_done(struct pool *pool)
 
 /* Waits until the caller may use a connection, and counts it. Sets `ret` to an idle connection, or to NULL if the caller must
  * open one. */
-static int wait_for_turn(struct pool *pool, int64_t deadline_ns, struct db **ret)
+static int pool_wait_for_turn(struct pool *pool, int64_t deadline_ns, struct db **ret)
 {
     struct timespec until = clock_timespec_of_ns(deadline_ns);
     int r = 0;
@@ -51,7 +51,7 @@ static int wait_for_turn(struct pool *pool, int64_t deadline_ns, struct db **ret
     return r;
 }
 
-static void count_out(struct pool *pool, struct db *back)
+static void pool_count_out(struct pool *pool, struct db *back)
 {
     pthread_mutex_lock(&pool->lock);
     pool->out--;
@@ -64,7 +64,7 @@ static void count_out(struct pool *pool, struct db *back)
 int pool_take(struct pool *pool, int64_t deadline_ns, struct db **ret, struct err *err)
 {
     struct db *db = NULL;
-    int r = wait_for_turn(pool, deadline_ns, &db);
+    int r = pool_wait_for_turn(pool, deadline_ns, &db);
 
     if (r < 0)
         return err_set(err, ERR_UNAVAILABLE, -EAGAIN, "database '%s': all %zu connections are busy", pool->config->shown,
@@ -76,7 +76,7 @@ int pool_take(struct pool *pool, int64_t deadline_ns, struct db **ret, struct er
     if (!db) {
         r = pool->driver->connect(pool->config, pool->role, &db, err);
         if (r < 0) {
-            count_out(pool, NULL);
+            pool_count_out(pool, NULL);
             return r;
         }
         atomic_fetch_add_explicit(&pool->connects, 1, memory_order_relaxed);
@@ -91,5 +91,5 @@ void pool_give(struct pool *pool, struct db *db)
         db_close(db);
         db = NULL;
     }
-    count_out(pool, db);
+    pool_count_out(pool, db);
 }

@@ -14,12 +14,12 @@
 #define ROW_ID_MAX 64
 #define REASON_MAX 4096
 
-static const char *id_of(const struct table *table, const void *row)
+static const char *row_id(const struct table *table, const void *row)
 {
     return *(const char *const *) ((const char *) row + table->columns[0].offset);
 }
 
-static bool is_id(const struct table *table, const char *text)
+static bool is_row_id(const struct table *table, const char *text)
 {
     return table->is_id ? table->is_id(text) : id_is_valid(table->id_prefix, text);
 }
@@ -31,19 +31,19 @@ struct inserting {
     const void *row;
 };
 
-static int insert(struct db *db, void *cookie, struct err *err)
+static int insert_row(struct db *db, void *cookie, struct err *err)
 {
     const struct inserting *in = cookie;
 
-    return table_insert(in->table, db, in->row, id_of(in->table, in->row), err);
+    return table_insert(in->table, db, in->row, row_id(in->table, in->row), err);
 }
 
 int row_check(const struct table *table, const void *row, struct err *err)
 {
     autodone(buf) struct buf shown = BUF_EMPTY;
-    const char *id = id_of(table, row);
+    const char *id = row_id(table, row);
 
-    if (id && is_id(table, id))
+    if (id && is_row_id(table, id))
         return table_check(table, row, err);
     buf_add_excerpt(&shown, id ? id : "", id ? strlen(id) : 0);
     return err_invalid(err, "'%s' is no id of a %s", shown.data ? shown.data : "", table->noun);
@@ -54,7 +54,7 @@ int row_insert(struct store *store, enum store_call call, const struct table *ta
     struct inserting in = { .table = table, .row = row };
     int r = row_check(table, row, err);
 
-    return r < 0 ? r : txn_write(store, call, TXN_ONE_STATEMENT, insert, &in, err);
+    return r < 0 ? r : txn_write(store, call, TXN_ONE_STATEMENT, insert_row, &in, err);
 }
 
 struct getting {
@@ -63,7 +63,7 @@ struct getting {
     void *ret;
 };
 
-static int get(struct db *db, void *cookie, struct err *err)
+static int get_row(struct db *db, void *cookie, struct err *err)
 {
     const struct getting *g = cookie;
     autodone(query) struct query query = QUERY_EMPTY;
@@ -78,17 +78,17 @@ int row_get(struct store *store, enum store_call call, const struct table *table
 {
     struct getting g = { .table = table, .id = id, .ret = ret_row };
 
-    if (table->id_prefix && !is_id(table, id))
+    if (table->id_prefix && !is_row_id(table, id))
         return table_not_found(table, id, err);
-    return txn_read(store, call, get, &g, err);
+    return txn_read(store, call, get_row, &g, err);
 }
 
 /* ---- pages ---- */
 
 /* A token is the id of the last row of the page, with its creation time inserted after the prefix. It reveals nothing secret,
  * and another owner's token cannot return rows that the caller's filter excludes. */
-static int parse_token(const struct table *table, const char *token, int64_t *ret_created, char ret_id[ROW_ID_MAX],
-                       struct err *err)
+static int parse_page_token(const struct table *table, const char *token, int64_t *ret_created, char ret_id[ROW_ID_MAX],
+                            struct err *err)
 {
     int prefix = (int) strlen(table->id_prefix);
     char time[TIME_DIGITS + 1] = "";
@@ -99,15 +99,15 @@ static int parse_token(const struct table *table, const char *token, int64_t *re
         snprintf(ret_id, ROW_ID_MAX, "%.*s%s", prefix, token, token + prefix + TIME_DIGITS);
     else
         ret_id[0] = '\0';
-    if (!is_id(table, ret_id))
+    if (!is_row_id(table, ret_id))
         return err_invalid(err, "the page token is none of this list's");
     *ret_created = (int64_t) strtoull(time, NULL, 16);
     return 0;
 }
 
-static char *make_token(const struct table *table, const char *row)
+static char *make_page_token(const struct table *table, const char *row)
 {
-    const char *id = id_of(table, row);
+    const char *id = row_id(table, row);
     int prefix = (int) strlen(table->id_prefix);
     int64_t created;
 
@@ -115,7 +115,7 @@ static char *make_token(const struct table *table, const char *row)
     return xprintf("%.*s%016" PRIx64 "%s", prefix, id, (uint64_t) created, id + prefix);
 }
 
-static size_t limit_of(const struct store_page *page)
+static size_t page_limit(const struct store_page *page)
 {
     return page && page->limit > 0 && page->limit < STORE_PAGE_MAX ? page->limit : STORE_PAGE_MAX;
 }
@@ -131,7 +131,7 @@ int row_list_begin(const struct table *table, const struct store_page *page, str
         query_add_text(query, " WHERE 1 = 1");
         return 0;
     }
-    r = parse_token(table, page->token, &created, id, err);
+    r = parse_page_token(table, page->token, &created, id, err);
     if (r < 0)
         return r;
     query_add(query, " WHERE (created_ns, id) > (", db_int(created));
@@ -145,7 +145,7 @@ struct collecting {
     struct table_rows rows;
 };
 
-static int collect(struct db *db, void *cookie, struct err *err)
+static int collect_rows(struct db *db, void *cookie, struct err *err)
 {
     struct collecting *c = cookie;
 
@@ -155,7 +155,7 @@ static int collect(struct db *db, void *cookie, struct err *err)
 int row_collect(struct store *store, enum store_call call, struct query *query, struct table_rows *rows, struct err *err)
 {
     struct collecting c = { .query = query, .rows = *rows };
-    int r = txn_read(store, call, collect, &c, err);
+    int r = txn_read(store, call, collect_rows, &c, err);
 
     if (r < 0) {
         table_rows_done(&c.rows);
@@ -170,7 +170,7 @@ int row_list_end(struct store *store, enum store_call call, const struct table *
                  struct query *query, void *ret_rows, size_t *ret_count, char **ret_next_token, struct err *err)
 {
     struct table_rows rows = { .table = table };
-    size_t limit = limit_of(page);
+    size_t limit = page_limit(page);
     int r;
 
     query_add(query, " ORDER BY created_ns, id LIMIT ", db_int((int64_t) limit + 1));
@@ -180,7 +180,7 @@ int row_list_end(struct store *store, enum store_call call, const struct table *
     *ret_next_token = NULL;
     if (rows.count > limit) {
         table_done_row(table, rows.rows + --rows.count * table->row_size);
-        *ret_next_token = make_token(table, rows.rows + (limit - 1) * table->row_size);
+        *ret_next_token = make_page_token(table, rows.rows + (limit - 1) * table->row_size);
     }
     memcpy(ret_rows, &rows.rows, sizeof(rows.rows));
     *ret_count = rows.count;
@@ -194,7 +194,7 @@ struct counting {
     int64_t *ret;
 };
 
-static int count_all(struct db *db, void *cookie, struct err *err)
+static int count_rows(struct db *db, void *cookie, struct err *err)
 {
     const struct counting *c = cookie;
 
@@ -203,7 +203,7 @@ static int count_all(struct db *db, void *cookie, struct err *err)
 
 int row_count(struct store *store, enum store_call call, const struct query *query, int64_t *ret, struct err *err)
 {
-    return txn_read(store, call, count_all, &(struct counting){ query, ret }, err);
+    return txn_read(store, call, count_rows, &(struct counting){ query, ret }, err);
 }
 
 int row_list_window(struct store *store, const struct row_window *w, void *ret_rows, size_t *ret_count, int64_t *ret_total,

@@ -26,7 +26,7 @@ struct finding {
 
 /* Reads the digits that an id begins with: "sb_01ab", "01ab", "01ab0000-4". Returns the possible kinds: 1 new, 2 old, 3 both, 0
  * none. */
-static int read_digits(const char *text, char digits[DIGITS_MAX + 1])
+static int read_id_digits(const char *text, char digits[DIGITS_MAX + 1])
 {
     int kinds = 3;
     size_t count = 0;
@@ -51,7 +51,7 @@ static int read_digits(const char *text, char digits[DIGITS_MAX + 1])
 }
 
 /* "g" is the first byte after all digits. */
-static void add_prefix(struct query *query, const char *before, const char *prefix, const char *digits)
+static void add_id_prefix(struct query *query, const char *before, const char *prefix, const char *digits)
 {
     autofree char *first = xprintf("%s%s", prefix, digits), *end = xprintf("%s%sg", prefix, digits);
 
@@ -61,7 +61,7 @@ static void add_prefix(struct query *query, const char *before, const char *pref
     query_add_text(query, ")");
 }
 
-static int refuse_several(const struct table_rows *rows, size_t count, const char *text, struct err *err)
+static int reject_ambiguous_sandbox(const struct table_rows *rows, size_t count, const char *text, struct err *err)
 {
     autodone(buf) struct buf list = BUF_EMPTY;
 
@@ -76,7 +76,7 @@ static int refuse_several(const struct table_rows *rows, size_t count, const cha
 }
 
 /* Rows of existing sandboxes come first. Deleted ones count only if there are no others. */
-static int take_only(struct table_rows *rows, const char *text, struct sandbox_row *ret, struct err *err)
+static int sandbox_take_only(struct table_rows *rows, const char *text, struct sandbox_row *ret, struct err *err)
 {
     struct sandbox_row *row = (struct sandbox_row *) rows->rows;
     size_t count = 0;
@@ -86,13 +86,13 @@ static int take_only(struct table_rows *rows, const char *text, struct sandbox_r
     if (count == 0)
         return -ENOENT;
     if (count > 1)
-        return refuse_several(rows, count, text, err);
+        return reject_ambiguous_sandbox(rows, count, text, err);
     *ret = *row;
     memset(row, 0, sizeof(*row));
     return 0;
 }
 
-static int find_by(struct db *db, struct query *query, const struct finding *f, struct err *err)
+static int sandbox_find_by(struct db *db, struct query *query, const struct finding *f, struct err *err)
 {
     autodone(table_rows) struct table_rows rows = { .table = &sandbox_table };
     int r;
@@ -100,29 +100,29 @@ static int find_by(struct db *db, struct query *query, const struct finding *f, 
     query_match_text(query, " AND owner_id = ", f->owner_id);
     query_add(query, " ORDER BY CASE WHEN status = 9 THEN 1 ELSE 0 END, created_ns, id LIMIT ", db_int(SHOWN_MAX + 1));
     r = table_collect(&rows, query, db, err);
-    return r < 0 ? r : take_only(&rows, f->text, f->ret, err);
+    return r < 0 ? r : sandbox_take_only(&rows, f->text, f->ret, err);
 }
 
-static int find(struct db *db, void *cookie, struct err *err)
+static int sandbox_find(struct db *db, void *cookie, struct err *err)
 {
     const struct finding *f = cookie;
     autodone(query) struct query by_name = QUERY_EMPTY, by_id = QUERY_EMPTY;
     char digits[DIGITS_MAX + 1];
-    int kinds = read_digits(f->text, digits), r;
+    int kinds = read_id_digits(f->text, digits), r;
 
     table_select(&sandbox_table, &by_name);
     query_add(&by_name, " WHERE name <> '' AND name = ", db_text(f->text));
-    r = find_by(db, &by_name, f, err);
+    r = sandbox_find_by(db, &by_name, f, err);
     if (r != -ENOENT || !kinds)
         return r == -ENOENT ? table_not_found(&sandbox_table, f->text, err) : r;
     table_select(&sandbox_table, &by_id);
     query_add_text(&by_id, " WHERE (1 = 0");
     if (kinds & 1)
-        add_prefix(&by_id, " OR ", SANDBOX_ID_PREFIX, digits);
+        add_id_prefix(&by_id, " OR ", SANDBOX_ID_PREFIX, digits);
     if (kinds & 2)
-        add_prefix(&by_id, " OR ", SANDBOX_ID_OLD_PREFIX, digits);
+        add_id_prefix(&by_id, " OR ", SANDBOX_ID_OLD_PREFIX, digits);
     query_add_text(&by_id, ")");
-    r = find_by(db, &by_id, f, err);
+    r = sandbox_find_by(db, &by_id, f, err);
     return r == -ENOENT ? table_not_found(&sandbox_table, f->text, err) : r;
 }
 
@@ -130,5 +130,5 @@ int sandbox_row_find(struct store *store, const char *owner_id, const char *text
 {
     struct finding f = { .owner_id = owner_id, .text = text, .ret = ret };
 
-    return txn_read(store, STORE_CALL_SANDBOX_GET, find, &f, err);
+    return txn_read(store, STORE_CALL_SANDBOX_GET, sandbox_find, &f, err);
 }

@@ -24,7 +24,7 @@ void sandbox_conflicts_done(struct sandbox_conflicts *conflicts)
 
 /* ---- limits ---- */
 
-static int refuse_number(int64_t count, unsigned max, const char *whose, struct err *err)
+static int reject_sandbox_count(int64_t count, unsigned max, const char *whose, struct err *err)
 {
     return err_set_reason(err,
                           err_set(err, ERR_RESOURCE_EXHAUSTED, -EDQUOT,
@@ -32,7 +32,7 @@ static int refuse_number(int64_t count, unsigned max, const char *whose, struct 
                           "TOO_MANY_SANDBOXES");
 }
 
-static int check_owners_number(struct db *db, const struct sandbox_row *row, unsigned max, struct err *err)
+static int check_owner_limit(struct db *db, const struct sandbox_row *row, unsigned max, struct err *err)
 {
     autofree char *lock = xprintf("owner %s", row->owner_id);
     int64_t count = 0;
@@ -41,17 +41,17 @@ static int check_owners_number(struct db *db, const struct sandbox_row *row, uns
     if (r == 0 && max)
         r = db_run_int(db, "SELECT count(*) FROM sandboxes WHERE owner_id = $1 AND status <> $2",
                        DB_VALUES(db_text(row->owner_id), db_int(SANDBOX_STATUS_DELETED)), &count, err);
-    return r < 0 || count < max || !max ? r : refuse_number(count, max, "you have", err);
+    return r < 0 || count < max || !max ? r : reject_sandbox_count(count, max, "you have", err);
 }
 
-static int check_hosts_number(struct db *db, const struct sandbox_row *row, unsigned max, struct err *err)
+static int check_host_limit(struct db *db, const struct sandbox_row *row, unsigned max, struct err *err)
 {
     int64_t count = 0;
     int r = max ? db_run_int(db, "SELECT count(*) FROM sandboxes WHERE host_id = $1 AND codebase_id = '' AND status <> $2",
                              DB_VALUES(db_text(row->host_id), db_int(SANDBOX_STATUS_DELETED)), &count, err)
                 : 0;
 
-    return r < 0 || count < max || !max ? r : refuse_number(count, max, "there are", err);
+    return r < 0 || count < max || !max ? r : reject_sandbox_count(count, max, "there are", err);
 }
 
 /* ---- paths ---- */
@@ -81,7 +81,8 @@ static void add_conflict(struct sandbox_conflicts *conflicts, const struct sandb
 }
 
 /* Compares the paths here, because they may contain characters that are wildcards in SQL. */
-static int check_paths(struct db *db, const struct sandbox_row *row, struct sandbox_conflicts *conflicts, struct err *err)
+static int sandbox_check_paths(struct db *db, const struct sandbox_row *row, struct sandbox_conflicts *conflicts,
+                               struct err *err)
 {
     autodone(query) struct query query = QUERY_EMPTY;
     autodone(table_rows) struct table_rows rows = { .table = &sandbox_table };
@@ -123,11 +124,11 @@ int sandbox_admission_check(struct db *db, const struct sandbox_row *row, bool i
     if (reserves || (is_new && is_over_directory && room->max_over_directories))
         r = db->driver->lock(db, lock, err);
     if (r == 0 && is_new)
-        r = check_owners_number(db, row, room->max_per_owner, err);
+        r = check_owner_limit(db, row, room->max_per_owner, err);
     if (r == 0 && is_new && is_over_directory)
-        r = check_hosts_number(db, row, room->max_over_directories, err);
+        r = check_host_limit(db, row, room->max_over_directories, err);
     if (r == 0 && reserves)
-        r = check_paths(db, row, &room->conflicts, err);
+        r = sandbox_check_paths(db, row, &room->conflicts, err);
     sandbox_conflicts_done(&none.conflicts);
     return r;
 }
@@ -139,7 +140,7 @@ struct inserting {
     struct sandbox_admission *room;
 };
 
-static int check_name(struct db *db, const struct sandbox_row *row, struct err *err)
+static int sandbox_check_name(struct db *db, const struct sandbox_row *row, struct err *err)
 {
     int64_t count = 0;
     int r = row->name && *row->name ? db_run_int(db, "SELECT count(*) FROM sandboxes WHERE owner_id = $1 AND name = $2",
@@ -153,7 +154,7 @@ static int check_name(struct db *db, const struct sandbox_row *row, struct err *
                           "NAME_TAKEN");
 }
 
-static int insert(struct db *db, void *cookie, struct err *err)
+static int sandbox_insert(struct db *db, void *cookie, struct err *err)
 {
     const struct inserting *in = cookie;
     const struct sandbox_row *row = in->row;
@@ -162,7 +163,7 @@ static int insert(struct db *db, void *cookie, struct err *err)
     if (r == 0)
         r = sandbox_admission_check(db, row, true, in->room, err);
     if (r == 0)
-        r = check_name(db, row, err);
+        r = sandbox_check_name(db, row, err);
     return r == 0 ? table_insert(&sandbox_table, db, row, row->id, err) : r;
 }
 
@@ -175,21 +176,21 @@ int sandbox_row_insert(struct store *store, struct sandbox_row *row, struct sand
     if (r < 0)
         return r;
     row->row_version = 1;
-    return txn_write(store, STORE_CALL_SANDBOX_INSERT, 0, insert, &in, err);
+    return txn_write(store, STORE_CALL_SANDBOX_INSERT, 0, sandbox_insert, &in, err);
 }
 
 /* ---- checking only ---- */
 
-static int find_conflicts(struct db *db, void *cookie, struct err *err)
+static int sandbox_find_conflicts(struct db *db, void *cookie, struct err *err)
 {
     const struct inserting *in = cookie;
 
-    return check_paths(db, in->row, &in->room->conflicts, err);
+    return sandbox_check_paths(db, in->row, &in->room->conflicts, err);
 }
 
 int sandbox_row_check_paths(struct store *store, const struct sandbox_row *row, struct sandbox_admission *room, struct err *err)
 {
     struct inserting in = { .row = row, .room = room };
 
-    return txn_read(store, STORE_CALL_SANDBOX_LIST, find_conflicts, &in, err);
+    return txn_read(store, STORE_CALL_SANDBOX_LIST, sandbox_find_conflicts, &in, err);
 }

@@ -128,7 +128,7 @@ struct moving {
     struct sandbox_row row; /* owned: the row after the move */
 };
 
-static int refuse_state(const struct sandbox_row *row, const struct sandbox_move *move, struct err *err)
+static int reject_sandbox_state(const struct sandbox_row *row, const struct sandbox_move *move, struct err *err)
 {
     const char *is = row->decision == SANDBOX_DECISION_OPEN ? sandbox_status_name((enum sandbox_status) row->status)
                                                             : sandbox_state_name(sandbox_row_state(row));
@@ -141,7 +141,7 @@ static int refuse_state(const struct sandbox_row *row, const struct sandbox_move
         "INVALID_STATE");
 }
 
-static int check(const struct sandbox_row *row, const struct sandbox_move *move, struct err *err)
+static int sandbox_check_move(const struct sandbox_row *row, const struct sandbox_move *move, struct err *err)
 {
     int decision = move->decides ? (int) move->decision : row->decision;
     bool is_known = (unsigned) row->status < SANDBOX_STATUS_COUNT;
@@ -156,11 +156,11 @@ static int check(const struct sandbox_row *row, const struct sandbox_move *move,
         (move->from && !(move->from & SANDBOX_STATUS_BIT(row->status))) ||
         (move->from_states && !(move->from_states & SANDBOX_STATE_BIT(sandbox_row_state(row)))) ||
         (decision != SANDBOX_DECISION_OPEN && !(MAY_BE_DECIDED & SANDBOX_STATUS_BIT(move->to))))
-        return refuse_state(row, move, err);
+        return reject_sandbox_state(row, move, err);
     return 0;
 }
 
-static void set_times(struct sandbox_row *row, const struct sandbox_move *move)
+static void sandbox_set_times(struct sandbox_row *row, const struct sandbox_move *move)
 {
     bool ran = row->status == SANDBOX_STATUS_RUNNING || row->status == SANDBOX_STATUS_STOPPING;
     bool returns = row->status == SANDBOX_STATUS_DELETED || row->decision != SANDBOX_DECISION_OPEN;
@@ -181,9 +181,9 @@ static void set_times(struct sandbox_row *row, const struct sandbox_move *move)
     }
 }
 
-static void enter(struct sandbox_row *row, const struct sandbox_move *move)
+static void sandbox_apply_move(struct sandbox_row *row, const struct sandbox_move *move)
 {
-    set_times(row, move);
+    sandbox_set_times(row, move);
     row->status = (int) move->to;
     if (move->decides)
         row->decision = (int) move->decision;
@@ -196,7 +196,7 @@ static void enter(struct sandbox_row *row, const struct sandbox_move *move)
     row->row_version++;
 }
 
-static int write_row(struct db *db, const struct sandbox_row *row, struct err *err)
+static int sandbox_write_row(struct db *db, const struct sandbox_row *row, struct err *err)
 {
     int r = db_run(db,
                    "UPDATE sandboxes SET status = $1, decision = $2, reason = $3, idempotency_key = $4, name = $5,"
@@ -212,7 +212,7 @@ static int write_row(struct db *db, const struct sandbox_row *row, struct err *e
 }
 
 /* Locks the row, so that it cannot change between the check and the write. */
-static int load(struct db *db, const char *id, struct sandbox_row *ret, struct err *err)
+static int sandbox_load_row(struct db *db, const char *id, struct sandbox_row *ret, struct err *err)
 {
     autodone(query) struct query query = QUERY_EMPTY;
 
@@ -222,7 +222,7 @@ static int load(struct db *db, const char *id, struct sandbox_row *ret, struct e
     return table_get(&sandbox_table, &query, db, id, ret, err);
 }
 
-static int forget_key(struct db *db, const struct sandbox_row *row, struct err *err)
+static int sandbox_forget_key(struct db *db, const struct sandbox_row *row, struct err *err)
 {
     int r = db_run(db, "DELETE FROM claims WHERE owner_id = $1 AND idempotency_key = $2 AND resource_id = $3",
                    DB_VALUES(db_text(row->owner_id), db_text(row->idempotency_key), db_text(row->id)), NULL, NULL, err);
@@ -232,7 +232,7 @@ static int forget_key(struct db *db, const struct sandbox_row *row, struct err *
 
 /* A sandbox that is restored or reopened must pass the checks of an insertion: others may have taken its paths and its
  * place. */
-static int check_room(struct db *db, const struct sandbox_row *row, const struct sandbox_move *move, struct err *err)
+static int sandbox_check_room(struct db *db, const struct sandbox_row *row, const struct sandbox_move *move, struct err *err)
 {
     struct sandbox_row then = *row;
 
@@ -245,26 +245,26 @@ static int check_room(struct db *db, const struct sandbox_row *row, const struct
 
 /* Deleting a codebase locks its row and then looks for running sandboxes, so starting one locks that row first. This
  * transaction has locked the sandbox's row already, but the deletion only reads sandboxes, so they cannot deadlock. */
-static int do_move(struct db *db, void *cookie, struct err *err)
+static int sandbox_do_move(struct db *db, void *cookie, struct err *err)
 {
     struct moving *m = cookie;
     const struct sandbox_move *move = m->move;
     int r;
 
     sandbox_row_done(&m->row); /* from an earlier attempt */
-    r = load(db, move->id, &m->row, err);
+    r = sandbox_load_row(db, move->id, &m->row, err);
     if (r == 0)
-        r = check(&m->row, move, err);
+        r = sandbox_check_move(&m->row, move, err);
     if (r == 0)
-        r = check_room(db, &m->row, move, err);
+        r = sandbox_check_room(db, &m->row, move, err);
     if (r == 0 && move->to == SANDBOX_STATUS_STARTING && *m->row.codebase_id)
         r = codebase_row_hold(db, m->row.codebase_id, err);
     if (r == 0 && move->forgets_key && *m->row.idempotency_key)
-        r = forget_key(db, &m->row, err);
+        r = sandbox_forget_key(db, &m->row, err);
     if (r < 0)
         return r;
-    enter(&m->row, move);
-    return write_row(db, &m->row, err);
+    sandbox_apply_move(&m->row, move);
+    return sandbox_write_row(db, &m->row, err);
 }
 
 int sandbox_row_move(struct store *store, const struct sandbox_move *move, struct sandbox_row *ret, struct err *err)
@@ -274,7 +274,7 @@ int sandbox_row_move(struct store *store, const struct sandbox_move *move, struc
 
     if (!sandbox_id_is_valid(move->id))
         return table_not_found(&sandbox_table, move->id, err);
-    r = txn_write(store, STORE_CALL_SANDBOX_MOVE, 0, do_move, &m, err);
+    r = txn_write(store, STORE_CALL_SANDBOX_MOVE, 0, sandbox_do_move, &m, err);
     if (r == 0 && ret) {
         sandbox_row_done(ret);
         *ret = m.row;

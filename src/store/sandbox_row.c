@@ -90,7 +90,7 @@ void sandbox_rows_done(struct sandbox_rows *rows)
 
 /* ---- list and count ---- */
 
-static void add_bits(struct query *query, const char *before, unsigned bits)
+static void query_add_bits(struct query *query, const char *before, unsigned bits)
 {
     for (int i = 0; i < (int) (CHAR_BIT * sizeof(bits)); i++) {
         if (bits & 1u << i) {
@@ -102,7 +102,7 @@ static void add_bits(struct query *query, const char *before, unsigned bits)
 }
 
 /* A label matches if removing its text changes the column. replace() is the only suitable function that both databases have. */
-static int add_labels(struct query *query, const struct label_list *labels, struct err *err)
+static int sandbox_add_label_filter(struct query *query, const struct label_list *labels, struct err *err)
 {
     if (labels->count > FILTER_LABELS_MAX)
         return err_invalid(err, "a list can be restricted by at most %d labels", FILTER_LABELS_MAX);
@@ -119,7 +119,7 @@ static int add_labels(struct query *query, const struct label_list *labels, stru
  * between commas. Quotes inside tags are escaped, so a part of a tag never matches. */
 #define TAGS_BETWEEN_COMMAS "CASE WHEN length(tags) > 2 THEN ',' || substr(tags, 2, length(tags) - 2) || ',' ELSE '' END"
 
-static int add_tags(struct query *query, const char *const *tags, size_t count, struct err *err)
+static int sandbox_add_tag_filter(struct query *query, const char *const *tags, size_t count, struct err *err)
 {
     if (count > FILTER_TAGS_MAX)
         return err_invalid(err, "a list can be restricted by at most %d tags", FILTER_TAGS_MAX);
@@ -138,7 +138,7 @@ static int add_tags(struct query *query, const char *const *tags, size_t count, 
     return 0;
 }
 
-static int add_conditions(struct query *query, const struct sandbox_filter *filter, struct err *err)
+static int sandbox_add_conditions(struct query *query, const struct sandbox_filter *filter, struct err *err)
 {
     int r;
 
@@ -154,16 +154,16 @@ static int add_conditions(struct query *query, const struct sandbox_filter *filt
     if (filter->base)
         query_add_text(query, filter->base == SANDBOX_BASE_CODEBASE ? " AND codebase_id <> ''" : " AND codebase_id = ''");
     if (filter->statuses)
-        add_bits(query, " AND status IN (", filter->statuses & SANDBOX_STATUS_ANY);
+        query_add_bits(query, " AND status IN (", filter->statuses & SANDBOX_STATUS_ANY);
     if (filter->decisions)
-        add_bits(query, " AND decision IN (", filter->decisions);
+        query_add_bits(query, " AND decision IN (", filter->decisions);
     if (filter->states)
         sandbox_row_add_states(query, filter->states);
     if (filter->expires_until_ns)
         query_add(query, " AND expires_ns > 0 AND expires_ns <= ", db_int(filter->expires_until_ns));
-    if (filter->labels && (r = add_labels(query, filter->labels, err)) < 0)
+    if (filter->labels && (r = sandbox_add_label_filter(query, filter->labels, err)) < 0)
         return r;
-    return add_tags(query, filter->tags, filter->tag_count, err);
+    return sandbox_add_tag_filter(query, filter->tags, filter->tag_count, err);
 }
 
 int sandbox_row_list(struct store *store, const struct sandbox_filter *filter, const struct store_page *page,
@@ -174,17 +174,17 @@ int sandbox_row_list(struct store *store, const struct sandbox_filter *filter, c
 
     r = row_list_begin(&sandbox_table, page, &query, err);
     if (r == 0)
-        r = add_conditions(&query, filter, err);
+        r = sandbox_add_conditions(&query, filter, err);
     if (r < 0)
         return r;
     return row_list_end(store, STORE_CALL_SANDBOX_LIST, &sandbox_table, page, &query, &ret->rows, &ret->count, &ret->next_token,
                         err);
 }
 
-static int add_window_filter(struct query *query, const void *filter, struct err *err)
+static int sandbox_add_window_filter(struct query *query, const void *filter, struct err *err)
 {
     query_add_text(query, " WHERE 1 = 1");
-    return add_conditions(query, filter, err);
+    return sandbox_add_conditions(query, filter, err);
 }
 
 int sandbox_row_list_window(struct store *store, const struct sandbox_filter *filter, size_t limit, size_t offset,
@@ -192,7 +192,7 @@ int sandbox_row_list_window(struct store *store, const struct sandbox_filter *fi
 {
     struct row_window window = {
         .table = &sandbox_table,
-        .add_filter = add_window_filter,
+        .add_filter = sandbox_add_window_filter,
         .filter = filter,
         .order = " ORDER BY created_ns DESC, id DESC",
         .limit = limit,
@@ -210,7 +210,7 @@ int sandbox_row_count(struct store *store, const struct sandbox_filter *filter, 
     int r;
 
     query_add_text(&query, "SELECT count(*) FROM sandboxes WHERE 1 = 1");
-    r = add_conditions(&query, filter, err);
+    r = sandbox_add_conditions(&query, filter, err);
     return r < 0 ? r : row_count(store, STORE_CALL_SANDBOX_COUNT, &query, ret, err);
 }
 
@@ -219,7 +219,7 @@ struct counting {
     struct sandbox_count *ret;
 };
 
-static int take_count(const struct db_value *values, size_t count, void *cookie)
+static int sandbox_take_count(const struct db_value *values, size_t count, void *cookie)
 {
     struct sandbox_count *ret = cookie;
     char none[] = "";
@@ -239,13 +239,13 @@ static int take_count(const struct db_value *values, size_t count, void *cookie)
     return 0;
 }
 
-static int count_states(struct db *db, void *cookie, struct err *err)
+static int sandbox_count_states(struct db *db, void *cookie, struct err *err)
 {
     const struct counting *c = cookie;
     int r;
 
     memset(c->ret, 0, SANDBOX_STATE_COUNT * sizeof(*c->ret)); /* from an earlier attempt */
-    r = query_run(c->query, db, take_count, c->ret, err);
+    r = query_run(c->query, db, sandbox_take_count, c->ret, err);
     return r < 0 ? r : 0;
 }
 
@@ -258,16 +258,16 @@ int sandbox_row_count_states(struct store *store, const struct sandbox_filter *f
     /* PostgreSQL's sum of BIGINTs is NUMERIC, hence the cast. */
     query_add_text(&query, "SELECT status, decision, CAST(CASE WHEN deleted_ns > 0 THEN 1 ELSE 0 END AS BIGINT), count(*),"
                            " CAST(coalesce(sum(size_bytes), 0) AS BIGINT) FROM sandboxes WHERE 1 = 1");
-    r = add_conditions(&query, filter, err);
+    r = sandbox_add_conditions(&query, filter, err);
     if (r < 0)
         return r;
     query_add_text(&query, " GROUP BY 1, 2, 3");
-    return txn_read(store, STORE_CALL_SANDBOX_COUNT, count_states, &(struct counting){ &query, ret }, err);
+    return txn_read(store, STORE_CALL_SANDBOX_COUNT, sandbox_count_states, &(struct counting){ &query, ret }, err);
 }
 
 /* ---- update ---- */
 
-static int refuse_version(struct db *db, const char *id, int64_t wanted, struct err *err)
+static int reject_sandbox_version(struct db *db, const char *id, int64_t wanted, struct err *err)
 {
     int64_t version;
     int r = db_run_int(db, "SELECT row_version FROM sandboxes WHERE id = $1", DB_VALUES(db_text(id)), &version, err);
@@ -282,7 +282,7 @@ static int refuse_version(struct db *db, const char *id, int64_t wanted, struct 
                           "VERSION_MISMATCH");
 }
 
-static int update(struct db *db, void *cookie, struct err *err)
+static int sandbox_update(struct db *db, void *cookie, struct err *err)
 {
     const struct sandbox_row *row = cookie;
     autodone(query) struct query query = QUERY_EMPTY;
@@ -293,7 +293,7 @@ static int update(struct db *db, void *cookie, struct err *err)
     query_add(&query, " AND row_version = ", db_int(row->row_version));
     r = query_run(&query, db, NULL, NULL, err);
     if (r == 0)
-        return refuse_version(db, row->id, row->row_version, err);
+        return reject_sandbox_version(db, row->id, row->row_version, err);
     return r < 0 ? r : 0;
 }
 
@@ -302,7 +302,7 @@ int sandbox_row_update(struct store *store, struct sandbox_row *row, struct err 
     int r = table_check(&sandbox_table, row, err);
 
     if (r == 0)
-        r = txn_write(store, STORE_CALL_SANDBOX_UPDATE, TXN_ONE_STATEMENT, update, row, err);
+        r = txn_write(store, STORE_CALL_SANDBOX_UPDATE, TXN_ONE_STATEMENT, sandbox_update, row, err);
     if (r == 0)
         row->row_version++;
     return r;
@@ -315,7 +315,7 @@ struct note {
     int64_t a, b;
 };
 
-static int write_note(struct db *db, void *cookie, struct err *err)
+static int sandbox_write_note(struct db *db, void *cookie, struct err *err)
 {
     const struct note *note = cookie;
     int r = db_run(db, note->text, DB_VALUES(db_text(note->id), db_int(note->a), db_int(note->b)), NULL, NULL, err);
@@ -328,19 +328,19 @@ int sandbox_row_touch(struct store *store, const char *id, int64_t now_ns, struc
     struct note note = { id, "UPDATE sandboxes SET used_ns = $2 WHERE id = $1 AND used_ns < $3", now_ns,
                          now_ns - TOUCH_EVERY_NS };
 
-    return txn_write(store, STORE_CALL_SANDBOX_NOTE, TXN_ONE_STATEMENT | TXN_REPEATABLE, write_note, &note, err);
+    return txn_write(store, STORE_CALL_SANDBOX_NOTE, TXN_ONE_STATEMENT | TXN_REPEATABLE, sandbox_write_note, &note, err);
 }
 
 int sandbox_row_measure(struct store *store, const char *id, int64_t size_bytes, int64_t file_count, struct err *err)
 {
     struct note note = { id, "UPDATE sandboxes SET size_bytes = $2, file_count = $3 WHERE id = $1", size_bytes, file_count };
 
-    return txn_write(store, STORE_CALL_SANDBOX_NOTE, TXN_ONE_STATEMENT | TXN_REPEATABLE, write_note, &note, err);
+    return txn_write(store, STORE_CALL_SANDBOX_NOTE, TXN_ONE_STATEMENT | TXN_REPEATABLE, sandbox_write_note, &note, err);
 }
 
 /* ---- delete ---- */
 
-static int delete (struct db *db, void *cookie, struct err *err)
+static int sandbox_delete(struct db *db, void *cookie, struct err *err)
 {
     const char *id = cookie;
     int r = db_run(db, "DELETE FROM sandboxes WHERE id = $1", DB_VALUES(db_text(id)), NULL, NULL, err);
@@ -354,5 +354,5 @@ int sandbox_row_delete(struct store *store, const char *id, struct err *err)
 {
     if (!sandbox_id_is_valid(id))
         return table_not_found(&sandbox_table, id, err);
-    return txn_write(store, STORE_CALL_SANDBOX_DELETE, TXN_ONE_STATEMENT, delete, (void *) id, err);
+    return txn_write(store, STORE_CALL_SANDBOX_DELETE, TXN_ONE_STATEMENT, sandbox_delete, (void *) id, err);
 }

@@ -168,7 +168,7 @@ int schema_latest(void)
     return (int) ARRAY_LEN(steps);
 }
 
-static int read_version(struct db *db, int64_t *ret, struct err *err)
+static int schema_read_version(struct db *db, int64_t *ret, struct err *err)
 {
     int64_t tables = 0;
     int r = db_run_int(db, db->driver->count_tables, DB_VALUES(db_text("schema_version")), &tables, err);
@@ -181,7 +181,7 @@ static int read_version(struct db *db, int64_t *ret, struct err *err)
 
 int schema_check(struct db *db, const char *shown, int64_t *ret_version, struct err *err)
 {
-    int r = read_version(db, ret_version, err);
+    int r = schema_read_version(db, ret_version, err);
 
     if (r == 0 && *ret_version > schema_latest())
         return err_set(
@@ -193,7 +193,7 @@ int schema_check(struct db *db, const char *shown, int64_t *ret_version, struct 
 }
 
 /* Call in a transaction. */
-static int take_step(struct db *db, int64_t version, struct err *err)
+static int schema_run_step(struct db *db, int64_t version, struct err *err)
 {
     int r = 0;
 
@@ -207,7 +207,7 @@ static int take_step(struct db *db, int64_t version, struct err *err)
 }
 
 /* Returns 1 after a step, 0 if none was missing. */
-static int migrate_once(struct db *db, const char *shown, int wanted, struct err *err)
+static int schema_migrate_once(struct db *db, const char *shown, int wanted, struct err *err)
 {
     int64_t version = 0;
     int r = db_begin(db, err);
@@ -218,7 +218,7 @@ static int migrate_once(struct db *db, const char *shown, int wanted, struct err
     if (r == 0)
         r = schema_check(db, shown, &version, err); /* another host may have run the step meanwhile */
     if (r == 0 && version < wanted)
-        r = take_step(db, version, err);
+        r = schema_run_step(db, version, err);
     if (r < 0 || version >= wanted) {
         db_rollback(db);
         return r;
@@ -233,7 +233,7 @@ int schema_migrate(struct db *db, const char *shown, int wanted, struct err *err
 {
     int r;
 
-    while ((r = migrate_once(db, shown, wanted, err)) > 0)
+    while ((r = schema_migrate_once(db, shown, wanted, err)) > 0)
         ;
     return r < 0 ? err_wrap(err, r, "preparing the tables") : 0;
 }

@@ -78,7 +78,7 @@ struct closing {
     int64_t now_ns;
 };
 
-static int close_one(struct db *db, void *cookie, struct err *err)
+static int session_close_one(struct db *db, void *cookie, struct err *err)
 {
     const struct closing *c = cookie;
     int64_t there = 0;
@@ -100,10 +100,10 @@ int session_row_close(struct store *store, const char *id, int64_t now_ns, struc
 
     if (!id_is_valid(SESSION_ID_PREFIX, id))
         return table_not_found(&sessions, id, err);
-    return txn_write(store, STORE_CALL_SESSION_CLOSE, TXN_ONE_STATEMENT, close_one, &c, err);
+    return txn_write(store, STORE_CALL_SESSION_CLOSE, TXN_ONE_STATEMENT, session_close_one, &c, err);
 }
 
-static int close_all(struct db *db, void *cookie, struct err *err)
+static int session_close_all(struct db *db, void *cookie, struct err *err)
 {
     const struct closing *c = cookie;
 
@@ -118,7 +118,7 @@ int session_row_close_all(struct store *store, const char *sandbox_id, const cha
 {
     struct closing c = { .sandbox_id = sandbox_id, .host_id = host_id, .now_ns = now_ns };
 
-    return txn_write(store, STORE_CALL_SESSION_CLOSE, TXN_ONE_STATEMENT | TXN_REPEATABLE, close_all, &c, err);
+    return txn_write(store, STORE_CALL_SESSION_CLOSE, TXN_ONE_STATEMENT | TXN_REPEATABLE, session_close_all, &c, err);
 }
 
 struct trimming {
@@ -127,7 +127,7 @@ struct trimming {
     unsigned limit;
 };
 
-static int trim(struct db *db, void *cookie, struct err *err)
+static int session_trim(struct db *db, void *cookie, struct err *err)
 {
     const struct trimming *t = cookie;
 
@@ -141,5 +141,5 @@ int session_row_trim(struct store *store, const char *host_id, int64_t closed_be
 {
     struct trimming t = { .host_id = host_id, .before_ns = closed_before_ns, .limit = limit };
 
-    return txn_write(store, STORE_CALL_SESSION_TRIM, TXN_ONE_STATEMENT | TXN_REPEATABLE, trim, &t, err);
+    return txn_write(store, STORE_CALL_SESSION_TRIM, TXN_ONE_STATEMENT | TXN_REPEATABLE, session_trim, &t, err);
 }

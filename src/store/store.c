@@ -41,7 +41,7 @@ static char *hide_password(const char *url)
     return buf_dup_take(&out);
 }
 
-static int read_url(const char *url, struct store *store, struct err *err)
+static int store_read_url(const char *url, struct store *store, struct err *err)
 {
     if (begins_with(url, "postgres://") || begins_with(url, "postgresql://")) {
         store->driver = &db_postgres;
@@ -70,7 +70,7 @@ static unsigned or_default(unsigned value, unsigned usual)
     return value ? value : usual;
 }
 
-static void set_up(struct store *store, const struct store_options *options)
+static void store_set_up(struct store *store, const struct store_options *options)
 {
     static const struct store_options none;
     const struct store_options *o = options ? options : &none;
@@ -86,7 +86,7 @@ static void set_up(struct store *store, const struct store_options *options)
 }
 
 /* The order matters: writes nothing before it is sure that the database is intact, ours, and not newer than this program. */
-static int prepare(struct store *store, struct db *db, struct err *err)
+static int store_prepare(struct store *store, struct db *db, struct err *err)
 {
     int64_t version;
     int r = store->driver->inspect(db, &store->config, err);
@@ -107,15 +107,15 @@ int store_open(const char *url, const struct store_options *options, struct stor
 
     pthread_mutex_init(&store->job_lock, NULL);
     store->job_end = &store->job_first;
-    r = read_url(url, store, err);
+    r = store_read_url(url, store, err);
     if (r < 0)
         return r;
-    set_up(store, options);
+    store_set_up(store, options);
     pool = store->driver->one_writer ? &store->writers : &store->readers;
     r = pool_take(pool, INT64_MAX, &db, err);
     if (r < 0)
         return r;
-    r = prepare(store, db, err);
+    r = store_prepare(store, db, err);
     pool_give(pool, db);
     if (r < 0)
         return r;
@@ -141,7 +141,7 @@ const char *store_driver_name(const struct store *store)
 
 /* ---- state and statistics ---- */
 
-static int ping(struct db *db, void *cookie, struct err *err)
+static int store_run_ping(struct db *db, void *cookie, struct err *err)
 {
     int64_t version;
 
@@ -151,28 +151,28 @@ static int ping(struct db *db, void *cookie, struct err *err)
 
 int store_ping(struct store *store, struct err *err)
 {
-    return txn_read(store, STORE_CALL_META_GET, ping, NULL, err);
+    return txn_read(store, STORE_CALL_META_GET, store_run_ping, NULL, err);
 }
 
-static uint64_t load(const _Atomic uint64_t *counter)
+static uint64_t load_counter(const _Atomic uint64_t *counter)
 {
     return atomic_load_explicit(counter, memory_order_relaxed);
 }
 
 void store_stats(const struct store *store, struct store_stats *ret)
 {
-    *ret = (struct store_stats){ .commits = load(&store->commits),
-                                 .writes = load(&store->writes),
-                                 .retries = load(&store->retries),
-                                 .connects = load(&store->readers.connects) + load(&store->writers.connects),
-                                 .waits = load(&store->readers.waits) + load(&store->writers.waits) };
+    *ret = (struct store_stats){ .commits = load_counter(&store->commits),
+                                 .writes = load_counter(&store->writes),
+                                 .retries = load_counter(&store->retries),
+                                 .connects = load_counter(&store->readers.connects) + load_counter(&store->writers.connects),
+                                 .waits = load_counter(&store->readers.waits) + load_counter(&store->writers.waits) };
     for (int i = 0; i < STORE_CALL_CALL_COUNT; i++) {
         struct store_call_stats *call = &ret->calls[i];
         call->name = store_call_name(i);
-        call->count = load(&store->meter.calls[i].count);
-        call->failures = load(&store->meter.calls[i].failures);
-        call->sum_ns = load(&store->meter.calls[i].sum_ns);
+        call->count = load_counter(&store->meter.calls[i].count);
+        call->failures = load_counter(&store->meter.calls[i].failures);
+        call->sum_ns = load_counter(&store->meter.calls[i].sum_ns);
         for (unsigned b = 0; b < STORE_CALL_BUCKETS; b++)
-            call->buckets[b] = load(&store->meter.calls[i].buckets[b]);
+            call->buckets[b] = load_counter(&store->meter.calls[i].buckets[b]);
     }
 }

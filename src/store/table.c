@@ -50,7 +50,7 @@ int query_run(struct query *query, struct db *db, db_row_fn fn, void *cookie, st
     return db_run(db, query->text.data, query->values, query->count, fn, cookie, err);
 }
 
-static struct buf *new_kept(struct query *query)
+static struct buf *query_new_kept(struct query *query)
 {
     if (query->kept_count == QUERY_KEPT_MAX)
         abort(); /* likewise */
@@ -59,7 +59,7 @@ static struct buf *new_kept(struct query *query)
 
 struct db_value query_keep(struct query *query, const char *text, size_t len)
 {
-    struct buf *kept = new_kept(query);
+    struct buf *kept = query_new_kept(query);
 
     buf_add(kept, text, len);
     buf_add_str(kept, "");
@@ -68,24 +68,24 @@ struct db_value query_keep(struct query *query, const char *text, size_t len)
 
 /* ---- one value ---- */
 
-static struct db_value paths_value(char *const *paths, struct query *query)
+static struct db_value column_paths_value(char *const *paths, struct query *query)
 {
-    struct buf *all = new_kept(query);
+    struct buf *all = query_new_kept(query);
 
     for (; paths && *paths; paths++)
         buf_add(all, *paths, strlen(*paths) + 1);
     return db_bytes(all->data, all->len);
 }
 
-static struct db_value labels_value(const struct label_list *labels, struct query *query)
+static struct db_value column_labels_value(const struct label_list *labels, struct query *query)
 {
-    struct buf *all = new_kept(query);
+    struct buf *all = query_new_kept(query);
 
     label_list_add_text(labels, all);
     return db_text(all->data);
 }
 
-static struct db_value value_of(const void *row, const struct column *c, struct query *query)
+static struct db_value column_value(const void *row, const struct column *c, struct query *query)
 {
     const char *s;
 
@@ -97,7 +97,7 @@ static struct db_value value_of(const void *row, const struct column *c, struct 
         s = *AT_CONST(row, c, char *);
         return db_bytes(s, s ? strlen(s) : 0);
     case COLUMN_PATHS:
-        return paths_value(*(char *const *const *) AT_CONST(row, c, void *), query);
+        return column_paths_value(*(char *const *const *) AT_CONST(row, c, void *), query);
     case COLUMN_INT:
         return db_int(*AT_CONST(row, c, int64_t));
     case COLUMN_ENUM:
@@ -107,12 +107,12 @@ static struct db_value value_of(const void *row, const struct column *c, struct 
     case COLUMN_BYTES:
         return db_bytes(AT_CONST(row, c, struct buf)->data, AT_CONST(row, c, struct buf)->len);
     case COLUMN_LABELS:
-        return labels_value(AT_CONST(row, c, struct label_list), query);
+        return column_labels_value(AT_CONST(row, c, struct label_list), query);
     }
     abort();
 }
 
-static char **take_paths(const char *bytes, size_t len)
+static char **column_take_paths(const char *bytes, size_t len)
 {
     char **paths = NULL;
     size_t count = 0, cap = 0;
@@ -128,7 +128,7 @@ static char **take_paths(const char *bytes, size_t len)
     return paths;
 }
 
-static int take_value(void *row, const struct column *c, const struct db_value *v)
+static int column_take_value(void *row, const struct column *c, const struct db_value *v)
 {
     bool is_number = c->kind == COLUMN_INT || c->kind == COLUMN_ENUM || c->kind == COLUMN_BOOL;
 
@@ -140,7 +140,7 @@ static int take_value(void *row, const struct column *c, const struct db_value *
         *AT(row, c, char *) = xdupn(v->bytes, v->len);
         return 0;
     case COLUMN_PATHS:
-        *AT(row, c, char **) = take_paths(v->bytes, v->len);
+        *AT(row, c, char **) = column_take_paths(v->bytes, v->len);
         return 0;
     case COLUMN_INT:
         *AT(row, c, int64_t) = v->number;
@@ -160,7 +160,7 @@ static int take_value(void *row, const struct column *c, const struct db_value *
     abort();
 }
 
-static void done_value(void *row, const struct column *c)
+static void column_done_value(void *row, const struct column *c)
 {
     switch (c->kind) {
     case COLUMN_TEXT:
@@ -188,7 +188,7 @@ static void done_value(void *row, const struct column *c)
 void table_done_row(const struct table *table, void *row)
 {
     for (size_t i = 0; i < table->count; i++)
-        done_value(row, &table->columns[i]);
+        column_done_value(row, &table->columns[i]);
     memset(row, 0, table->row_size);
 }
 
@@ -258,7 +258,7 @@ int table_insert(const struct table *table, struct db *db, const void *row, cons
         buf_addf(&query.text, "%s%s", i ? ", " : "", table->columns[i].name);
     query_add_text(&query, ") VALUES (");
     for (size_t i = 0; i < table->count; i++)
-        query_add(&query, i ? ", " : "", value_of(row, &table->columns[i], &query));
+        query_add(&query, i ? ", " : "", column_value(row, &table->columns[i], &query));
     query_add_text(&query, ")");
     r = query_run(&query, db, NULL, NULL, err);
     if (r == -EEXIST)
@@ -276,14 +276,14 @@ void table_update(const struct table *table, const void *row, struct query *quer
         if (!c->is_changed)
             continue;
         buf_addf(&query->text, "%s%s", before, c->name);
-        query_add(query, " = ", value_of(row, c, query));
+        query_add(query, " = ", column_value(row, c, query));
         before = ", ";
     }
 }
 
 /* ---- rows ---- */
 
-static int take_row(const struct db_value *columns, size_t count, void *cookie)
+static int table_take_row(const struct db_value *columns, size_t count, void *cookie)
 {
     struct table_rows *rows = cookie;
     const struct table *table = rows->table;
@@ -297,7 +297,7 @@ static int take_row(const struct db_value *columns, size_t count, void *cookie)
     row = rows->rows + rows->count * table->row_size;
     memset(row, 0, table->row_size);
     for (size_t i = 0; i < table->count && r == 0; i++)
-        r = take_value(row, &table->columns[i], &columns[i]);
+        r = column_take_value(row, &table->columns[i], &columns[i]);
     if (r < 0)
         table_done_row(table, row);
     else
@@ -316,7 +316,7 @@ int table_collect(struct table_rows *rows, struct query *query, struct db *db, s
     int r;
 
     table_rows_done(rows); /* from an earlier attempt */
-    r = query_run(query, db, take_row, rows, err);
+    r = query_run(query, db, table_take_row, rows, err);
     return r < 0 ? r : 0;
 }
 

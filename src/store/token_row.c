@@ -56,7 +56,7 @@ struct finding {
     struct token_row *ret;
 };
 
-static int find(struct db *db, void *cookie, struct err *err)
+static int token_find(struct db *db, void *cookie, struct err *err)
 {
     struct finding *f = cookie;
     autodone(query) struct query query = QUERY_EMPTY;
@@ -70,7 +70,7 @@ static int find(struct db *db, void *cookie, struct err *err)
 
 int token_row_find(struct store *store, const unsigned char hash[TOKEN_HASH_LEN], struct token_row *ret, struct err *err)
 {
-    return txn_read(store, STORE_CALL_TOKEN_FIND, find, &(struct finding){ .hash = hash, .ret = ret }, err);
+    return txn_read(store, STORE_CALL_TOKEN_FIND, token_find, &(struct finding){ .hash = hash, .ret = ret }, err);
 }
 
 /* ---- list ---- */
@@ -95,7 +95,7 @@ struct changing {
     int64_t now_ns;
 };
 
-static int do_revoke(struct db *db, void *cookie, struct err *err)
+static int token_revoke(struct db *db, void *cookie, struct err *err)
 {
     const struct changing *c = cookie;
     autodone(query) struct query query = QUERY_EMPTY;
@@ -116,10 +116,10 @@ int token_row_revoke(struct store *store, const char *id, const char *owner_id, 
 
     if (!id_is_valid(TOKEN_ID_PREFIX, id))
         return table_not_found(&tokens, id, err);
-    return txn_write(store, STORE_CALL_TOKEN_REVOKE, TXN_ONE_STATEMENT | TXN_REPEATABLE, do_revoke, &c, err);
+    return txn_write(store, STORE_CALL_TOKEN_REVOKE, TXN_ONE_STATEMENT | TXN_REPEATABLE, token_revoke, &c, err);
 }
 
-static int touch(struct db *db, void *cookie, struct err *err)
+static int token_touch(struct db *db, void *cookie, struct err *err)
 {
     const struct changing *c = cookie;
     int r = db_run(db, "UPDATE tokens SET last_used_ns = $1 WHERE id = $2 AND last_used_ns < $1",
@@ -135,7 +135,7 @@ int token_row_touch(struct store *store, struct token_row *row, int64_t now_ns, 
 
     if (now_ns - row->last_used_ns < every_ns)
         return 0;
-    r = txn_write(store, STORE_CALL_TOKEN_TOUCH, TXN_ONE_STATEMENT | TXN_REPEATABLE, touch, &c, err);
+    r = txn_write(store, STORE_CALL_TOKEN_TOUCH, TXN_ONE_STATEMENT | TXN_REPEATABLE, token_touch, &c, err);
     if (r == 0)
         row->last_used_ns = now_ns;
     return r;

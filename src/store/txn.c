@@ -43,12 +43,12 @@ static void count_commit(struct store *store, uint64_t jobs)
 }
 
 /* The connection broke before the answer to a write arrived, so the write may have happened. */
-static int judge_loss(const struct job *job, int r)
+static int job_judge_loss(const struct job *job, int r)
 {
     return r == -ECONNRESET && !(job->flags & TXN_REPEATABLE) ? -EINPROGRESS : r;
 }
 
-static int run_alone(struct store *store, struct db *db, struct job *job)
+static int job_run_alone(struct store *store, struct db *db, struct job *job)
 {
     int r, answer;
 
@@ -63,27 +63,27 @@ static int run_alone(struct store *store, struct db *db, struct job *job)
     }
     r = db_commit(db, &job->err);
     if (r < 0)
-        return judge_loss(job, r);
+        return job_judge_loss(job, r);
     count_commit(store, 1);
     return answer;
 }
 
 /* Without BEGIN and COMMIT: a single statement is a transaction by itself. */
-static int run_bare(struct store *store, struct db *db, struct job *job)
+static int job_run_bare(struct store *store, struct db *db, struct job *job)
 {
     int r;
 
     job->err = ERR_NONE;
     r = job->fn(db, job->cookie, &job->err);
     if (r < 0)
-        return judge_loss(job, r);
+        return job_judge_loss(job, r);
     count_commit(store, 1);
     return r;
 }
 
 /* ---- several in one transaction ---- */
 
-static int run_within(struct db *db, struct job *job)
+static int job_run_in_savepoint(struct db *db, struct job *job)
 {
     int r = db_run(db, "SAVEPOINT job", DB_NO_VALUES, NULL, NULL, &job->err);
 
@@ -101,14 +101,14 @@ static int run_within(struct db *db, struct job *job)
 }
 
 /* Returns a negative errno if nothing was done. */
-static int run_together(struct store *store, struct db *db, struct job *first, size_t jobs)
+static int batch_run_together(struct store *store, struct db *db, struct job *first, size_t jobs)
 {
     int r = db_begin(db, NULL);
 
     if (r < 0)
         return r;
     for (struct job *job = first; job && r == 0; job = job->next)
-        r = run_within(db, job);
+        r = job_run_in_savepoint(db, job);
     if (r == 0)
         r = db_commit(db, NULL);
     else
@@ -146,7 +146,7 @@ static bool attempt_next(struct attempt *a, struct store *store, int r, const st
 }
 
 /* Runs the job on a connection from the pool, and on another one if that breaks. */
-static int run_pooled(struct store *store, struct pool *pool, struct job *job, bool bare)
+static int job_run_pooled(struct store *store, struct pool *pool, struct job *job, bool bare)
 {
     struct attempt a = attempt_first(store);
     struct db *db;
@@ -157,7 +157,7 @@ static int run_pooled(struct store *store, struct pool *pool, struct job *job, b
         r = pool_take(pool, a.deadline_ns, &db, &job->err);
         if (r < 0)
             continue;
-        r = bare ? run_bare(store, db, job) : run_alone(store, db, job);
+        r = bare ? job_run_bare(store, db, job) : job_run_alone(store, db, job);
         pool_give(pool, db);
     } while (r < 0 && attempt_next(&a, store, r, &job->err));
     return r;
@@ -165,21 +165,21 @@ static int run_pooled(struct store *store, struct pool *pool, struct job *job, b
 
 /* ---- leading ---- */
 
-static void run_batch(struct store *store, struct job *first, size_t jobs)
+static void batch_run(struct store *store, struct job *first, size_t jobs)
 {
     struct db *db;
     int r = -ECANCELED;
 
     if (jobs > 1 && pool_take(&store->writers, clock_now_ns() + store->patience_ns, &db, NULL) == 0) {
-        r = run_together(store, db, first, jobs);
+        r = batch_run_together(store, db, first, jobs);
         pool_give(&store->writers, db);
     }
     for (struct job *job = first; job && r < 0; job = job->next)
-        job->r = run_pooled(store, &store->writers, job, false);
+        job->r = job_run_pooled(store, &store->writers, job, false);
 }
 
 /* Removes waiting jobs from the list. */
-static struct job *take_batch(struct store *store, size_t *ret_count)
+static struct job *batch_take(struct store *store, size_t *ret_count)
 {
     struct job *first = store->job_first, *last = first;
 
@@ -193,7 +193,7 @@ static struct job *take_batch(struct store *store, size_t *ret_count)
 }
 
 /* Do not touch a job after is_over once the lock is released: its thread may have returned and freed its stack. */
-static void end_batch(struct store *store, struct job *first)
+static void batch_end(struct store *store, struct job *first)
 {
     for (struct job *job = first, *next; job; job = next) {
         next = job->next;
@@ -205,7 +205,7 @@ static void end_batch(struct store *store, struct job *first)
         pthread_cond_signal(&store->job_first->turn);
 }
 
-static void run_shared(struct store *store, struct job *job)
+static void job_run_shared(struct store *store, struct job *job)
 {
     pthread_cond_init(&job->turn, NULL);
     pthread_mutex_lock(&store->job_lock);
@@ -215,12 +215,12 @@ static void run_shared(struct store *store, struct job *job)
         pthread_cond_wait(&job->turn, &store->job_lock);
     while (!job->is_over) {
         size_t jobs;
-        struct job *first = take_batch(store, &jobs);
+        struct job *first = batch_take(store, &jobs);
         store->job_is_led = true;
         pthread_mutex_unlock(&store->job_lock);
-        run_batch(store, first, jobs);
+        batch_run(store, first, jobs);
         pthread_mutex_lock(&store->job_lock);
-        end_batch(store, first);
+        batch_end(store, first);
     }
     pthread_mutex_unlock(&store->job_lock);
     pthread_cond_destroy(&job->turn);
@@ -229,15 +229,15 @@ static void run_shared(struct store *store, struct job *job)
 /* ---- entry points ---- */
 
 /* Errors about rows are not failures of the database. */
-static bool is_failure(const struct job *job)
+static bool job_is_failure(const struct job *job)
 {
     return job->r < 0 && (job->err.code == ERR_UNAVAILABLE || job->err.code == ERR_RESOURCE_EXHAUSTED ||
                           job->err.code == ERR_INTERNAL || job->err.code == ERR_DATA_LOSS);
 }
 
-static int finish(struct store *store, enum store_call call, int64_t began_ns, struct job *job, struct err *err)
+static int txn_finish(struct store *store, enum store_call call, int64_t began_ns, struct job *job, struct err *err)
 {
-    store_metrics_add(&store->meter, call, clock_now_ns() - began_ns, is_failure(job));
+    store_metrics_add(&store->meter, call, clock_now_ns() - began_ns, job_is_failure(job));
     if (job->r >= 0)
         return job->r;
     if (job->r == -EINPROGRESS)
@@ -255,10 +255,10 @@ int txn_write(struct store *store, enum store_call call, unsigned flags, txn_fn 
     int64_t began = clock_now_ns();
 
     if (store->driver->one_writer)
-        run_shared(store, &job);
+        job_run_shared(store, &job);
     else
-        job.r = run_pooled(store, &store->readers, &job, flags & TXN_ONE_STATEMENT);
-    return finish(store, call, began, &job, err);
+        job.r = job_run_pooled(store, &store->readers, &job, flags & TXN_ONE_STATEMENT);
+    return txn_finish(store, call, began, &job, err);
 }
 
 int txn_read(struct store *store, enum store_call call, txn_fn fn, void *cookie, struct err *err)
@@ -276,5 +276,5 @@ int txn_read(struct store *store, enum store_call call, txn_fn fn, void *cookie,
         job.r = fn(db, cookie, &job.err);
         pool_give(&store->readers, db);
     } while (job.r < 0 && attempt_next(&a, store, job.r, &job.err));
-    return finish(store, call, began, &job, err);
+    return txn_finish(store, call, began, &job, err);
 }
