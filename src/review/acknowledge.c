@@ -183,7 +183,7 @@ static const char *const hooks[] = {
 };
 
 /* Tells whether the path contains `directory` as whole components, with something after it. */
-static bool is_in(const char *path, const char *directory)
+static bool path_has_directory(const char *path, const char *directory)
 {
     size_t len = strlen(directory);
 
@@ -196,7 +196,7 @@ static bool is_in(const char *path, const char *directory)
 }
 
 /* Tells whether the path ends in `text`, as whole components. */
-static bool is_at(const char *path, const char *text)
+static bool path_ends_in(const char *path, const char *text)
 {
     size_t path_len = strlen(path), len = strlen(text);
 
@@ -231,7 +231,7 @@ static bool is_hook(const char *path, const char *name)
     bool is_there = false;
 
     for (size_t i = 0; i < ARRAY_LEN(hook_directories); i++)
-        is_there |= is_in(path, hook_directories[i]);
+        is_there |= path_has_directory(path, hook_directories[i]);
     for (size_t i = 0; is_there && i < ARRAY_LEN(hooks); i++) {
         if (strcasecmp(name, hooks[i]) == 0)
             return true;
@@ -242,7 +242,7 @@ static bool is_hook(const char *path, const char *name)
 static enum acknowledge acknowledge_in_directory(const char *path)
 {
     for (size_t i = 0; i < ARRAY_LEN(directories); i++) {
-        if (is_in(path, directories[i].text))
+        if (path_has_directory(path, directories[i].text))
             return directories[i].reason;
     }
     return ACKNOWLEDGE_NOTHING;
@@ -256,7 +256,7 @@ enum acknowledge acknowledge_file(const char *path)
     if (edit_is_git(path))
         return ACKNOWLEDGE_GIT;
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-        if (is_at(path, names[i].text))
+        if (path_ends_in(path, names[i].text))
             return names[i].reason;
     }
     reason = acknowledge_in_directory(path);
@@ -270,12 +270,12 @@ enum acknowledge acknowledge_file(const char *path)
 }
 
 /* Tells whether the path ends in the first component of `text`, which has more: `.github` of `.github/workflows`. */
-static bool is_above(const char *path, const char *text)
+static bool path_ends_in_parent_of(const char *path, const char *text)
 {
     size_t len = strcspn(text, "/");
     autofree char *first = xdupn(text, len);
 
-    return text[len] == '/' && is_at(path, first);
+    return text[len] == '/' && path_ends_in(path, first);
 }
 
 enum acknowledge acknowledge_directory(const char *path, bool *ret_is_all)
@@ -285,15 +285,15 @@ enum acknowledge acknowledge_directory(const char *path, bool *ret_is_all)
 
     *ret_is_all = reason != ACKNOWLEDGE_NOTHING;
     for (size_t i = 0; reason == ACKNOWLEDGE_NOTHING && i < ARRAY_LEN(directories); i++) {
-        if (is_above(path, directories[i].text))
+        if (path_ends_in_parent_of(path, directories[i].text))
             reason = directories[i].reason;
     }
     for (size_t i = 0; reason == ACKNOWLEDGE_NOTHING && i < ARRAY_LEN(names); i++) {
-        if (is_above(path, names[i].text))
+        if (path_ends_in_parent_of(path, names[i].text))
             reason = names[i].reason;
     }
     for (size_t i = 0; reason == ACKNOWLEDGE_NOTHING && i < ARRAY_LEN(hook_directories); i++) {
-        if (is_at(path, hook_directories[i]))
+        if (path_ends_in(path, hook_directories[i]))
             reason = ACKNOWLEDGE_HOOK;
     }
     return reason;

@@ -72,7 +72,7 @@ static bool lacks_flag(int error)
     return error == EINVAL || error == ENOSYS || error == EOPNOTSUPP;
 }
 
-static int move_name(const struct dir_entry *from, const struct dir_entry *to)
+static int move_dir_entry(const struct dir_entry *from, const struct dir_entry *to)
 {
     if (renameat2(from->dirfd, from->name, to->dirfd, to->name, RENAME_NOREPLACE) == 0)
         return 0;
@@ -104,7 +104,7 @@ static int perform_put(int base_fd, const struct apply_step *step)
     if (r < 0)
         return is_not_there(r) ? -ESTALE : r;
     if (!step->was.mode)
-        return move_name(&temp, &path);
+        return move_dir_entry(&temp, &path);
     if (!path.st.st_mode || path.st.st_ino != step->was.ino)
         return -ESTALE;
     r = renameat2(temp.dirfd, temp.name, path.dirfd, path.name, RENAME_EXCHANGE) < 0 ? -errno : 0;
@@ -141,14 +141,14 @@ static int perform_remove(int base_fd, const struct apply_step *step)
         return 0;
     if (!apply_step_file_matches(&step->was, &path.st))
         return -ESTALE;
-    r = move_name(&path, &temp);
+    r = move_dir_entry(&path, &temp);
     if (r == -EXDEV) /* a mount point lies between the file and the directory that stays; an undo has the copy */
         return unlinkat(path.dirfd, path.name, 0) < 0 ? -errno : 0;
     if (r == 0)
         r = dir_entry_stat(&temp);
     if (r < 0 || apply_step_file_matches(&step->was, &temp.st))
         return r;
-    move_name(&temp, &path);
+    move_dir_entry(&temp, &path);
     return -ESTALE;
 }
 
@@ -187,7 +187,7 @@ static int perform_rmdir(int base_fd, const struct apply_step *step)
     r = is_empty(path.dirfd, path.name);
     if (r <= 0)
         return r;
-    r = move_name(&path, &temp);
+    r = move_dir_entry(&path, &temp);
     if (r == -EBUSY || r == -EXDEV) /* it is a mount point */
         return 0;
     if (r < 0)
@@ -195,7 +195,7 @@ static int perform_rmdir(int base_fd, const struct apply_step *step)
     int empty = is_empty(temp.dirfd, temp.name);
     if (empty > 0)
         return 0;
-    r = move_name(&temp, &path);
+    r = move_dir_entry(&temp, &path);
     return r < 0 ? r : empty;
 }
 
@@ -279,7 +279,7 @@ static int put_copy(int record_fd, const struct apply_step *step, struct dir_ent
 }
 
 /* Returns 1 if somebody changed the file after it was put there. */
-static int back_put(int base_fd, int record_fd, const struct apply_step *step)
+static int roll_back_put(int base_fd, int record_fd, const struct apply_step *step)
 {
     autodone(dir_entry) struct dir_entry path = DIR_ENTRY_NONE, temp = DIR_ENTRY_NONE;
     int r = dir_entry_open(base_fd, step->path, &path);
@@ -293,11 +293,11 @@ static int back_put(int base_fd, int record_fd, const struct apply_step *step)
     if (!path.st.st_mode || !apply_step_file_matches(&step->now, &path.st))
         return path.st.st_mode ? 1 : 0;
     if (!step->was.mode)
-        return move_name(&path, &temp);
+        return move_dir_entry(&path, &temp);
     return temp.st.st_mode ? exchange_names(&temp, &path) : put_copy(record_fd, step, &path);
 }
 
-static int back_remove(int base_fd, int record_fd, const struct apply_step *step)
+static int roll_back_remove(int base_fd, int record_fd, const struct apply_step *step)
 {
     autodone(dir_entry) struct dir_entry path = DIR_ENTRY_NONE, temp = DIR_ENTRY_NONE;
     int r = dir_entry_open(base_fd, step->path, &path);
@@ -308,10 +308,10 @@ static int back_remove(int base_fd, int record_fd, const struct apply_step *step
         return r;
     if (path.st.st_mode)
         return 0;
-    return temp.st.st_mode ? move_name(&temp, &path) : put_copy(record_fd, step, &path);
+    return temp.st.st_mode ? move_dir_entry(&temp, &path) : put_copy(record_fd, step, &path);
 }
 
-static int back_rmdir(int base_fd, const struct apply_step *step)
+static int roll_back_rmdir(int base_fd, const struct apply_step *step)
 {
     autodone(dir_entry) struct dir_entry path = DIR_ENTRY_NONE, temp = DIR_ENTRY_NONE;
     int r = dir_entry_open(base_fd, step->path, &path);
@@ -320,7 +320,7 @@ static int back_rmdir(int base_fd, const struct apply_step *step)
         r = dir_entry_open(base_fd, step->temp, &temp);
     if (r < 0 || path.st.st_mode || !temp.st.st_mode)
         return r;
-    return move_name(&temp, &path);
+    return move_dir_entry(&temp, &path);
 }
 
 int apply_journal_roll_back(int base_fd, int record_fd, const struct apply_journal *journal, size_t *ret_left)
@@ -334,11 +334,11 @@ int apply_journal_roll_back(int base_fd, int record_fd, const struct apply_journ
 
         fault("landing-back");
         if (step->kind == APPLY_STEP_PUT)
-            r = back_put(base_fd, record_fd, step);
+            r = roll_back_put(base_fd, record_fd, step);
         else if (step->kind == APPLY_STEP_REMOVE)
-            r = back_remove(base_fd, record_fd, step);
+            r = roll_back_remove(base_fd, record_fd, step);
         else if (step->kind == APPLY_STEP_RMDIR)
-            r = back_rmdir(base_fd, step);
+            r = roll_back_rmdir(base_fd, step);
         else if (step->kind == APPLY_STEP_MODE)
             r = change_mode(base_fd, step, step->now.mode, step->was.mode);
         if (r == 1 || r == -ESTALE)
@@ -362,10 +362,10 @@ static int clean_dir(int base_fd, const struct apply_step *step)
     if (errno != ENOTEMPTY && errno != EEXIST)
         return -errno;
     r = dir_entry_open(base_fd, step->path, &path);
-    return r < 0 ? r : move_name(&temp, &path);
+    return r < 0 ? r : move_dir_entry(&temp, &path);
 }
 
-static int clean_one(int base_fd, const struct apply_step *step)
+static int clean_step(int base_fd, const struct apply_step *step)
 {
     if (!step->temp)
         return 0;
@@ -377,7 +377,7 @@ int apply_journal_clean(int base_fd, const struct apply_journal *journal)
     int first = 0;
 
     for (size_t i = 0; i < journal->count; i++) {
-        int r = clean_one(base_fd, &journal->steps[i]);
+        int r = clean_step(base_fd, &journal->steps[i]);
         fault("landing-cleaned-one");
         first = first == 0 && !is_not_there(r) ? r : first;
     }

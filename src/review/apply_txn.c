@@ -183,7 +183,7 @@ static int keep_link(struct apply_txn *txn, struct staged_change *w, const char 
 }
 
 /* Keeps copies of all that will be replaced or removed. */
-static int keep_all(struct apply_txn *txn, struct err *err)
+static int keep_old_files(struct apply_txn *txn, struct err *err)
 {
     for (size_t i = 0; i < txn->change_count; i++) {
         struct staged_change *w = &txn->changes[i];
@@ -209,7 +209,7 @@ int apply_txn_stage(struct apply_txn *txn, struct err *err)
     int r = txn->ops->stage(txn, err);
 
     if (r == 0)
-        r = keep_all(txn, err);
+        r = keep_old_files(txn, err);
     fault("landing-staged");
     return r;
 }

@@ -150,7 +150,7 @@ static void list_steps(struct apply_txn *txn)
 
 /* ---- the version ---- */
 
-static char *reason_of(const struct apply_txn_site *site, const char *id)
+static char *version_reason(const struct apply_txn_site *site, const char *id)
 {
     return xprintf("%.*s (%s)", MESSAGE_MAX, site->codebase->message ? site->codebase->message : "approve", id);
 }
@@ -172,7 +172,7 @@ static int on_version(const struct codebase_version *version, void *cookie)
     return search->version > 0;
 }
 
-static struct codebase_change change_of(const struct apply_step *step, const struct apply_journal *journal)
+static struct codebase_change codebase_change_of_step(const struct apply_step *step, const struct apply_journal *journal)
 {
     const struct apply_step_file *was = &step->was;
     struct codebase_change change = { .path = step->path, .when_ns = journal->time_ns, .seen = CODEBASE_WAS_ABSENT };
@@ -195,7 +195,7 @@ static int add_puts(struct codebase_txn *txn, int tree_fd, const struct apply_jo
 
     for (size_t i = 0; i < journal->count && r == 0; i++) {
         const struct apply_step *step = &journal->steps[i];
-        struct codebase_change change = change_of(step, journal);
+        struct codebase_change change = codebase_change_of_step(step, journal);
         if (step->kind == APPLY_STEP_PUT && is_over_directory(journal, i) == over_directories)
             r = step->temp ? codebase_txn_put(txn, &change, tree_fd, step->temp, err)
                            : codebase_txn_mkdir(txn, &change, step->now.mode & 0777, err);
@@ -205,12 +205,12 @@ static int add_puts(struct codebase_txn *txn, int tree_fd, const struct apply_jo
 
 /* New files come before deletions, so that a renamed file exists at every moment. Deletions go from the deepest up, and
  * make room for a file in the place of a directory. */
-static int add_changes(struct codebase_txn *txn, int tree_fd, const struct apply_journal *journal, struct err *err)
+static int add_codebase_changes(struct codebase_txn *txn, int tree_fd, const struct apply_journal *journal, struct err *err)
 {
     int r = add_puts(txn, tree_fd, journal, false, err);
 
     for (size_t i = journal->count; i-- > 0 && r == 0;) {
-        struct codebase_change change = change_of(&journal->steps[i], journal);
+        struct codebase_change change = codebase_change_of_step(&journal->steps[i], journal);
         if (journal->steps[i].kind == APPLY_STEP_REMOVE || journal->steps[i].kind == APPLY_STEP_RMDIR)
             r = codebase_txn_remove(txn, &change, err);
     }
@@ -221,7 +221,7 @@ static int make_version(const struct apply_txn_site *site, const char *id, int r
                         uint64_t *ret_version, struct err *err)
 {
     autodone(codebase_commit) struct codebase_commit commit = CODEBASE_COMMIT_NONE;
-    autofree char *reason = reason_of(site, id);
+    autofree char *reason = version_reason(site, id);
     autoptr(codebase_txn) txn = NULL;
     autofd int tree_fd = path_open_beneath(record_fd, TREE, O_RDONLY | O_DIRECTORY, 0);
     int r = tree_fd < 0 ? err_errno(err, tree_fd, "opening what was staged") : 0;
@@ -229,7 +229,7 @@ static int make_version(const struct apply_txn_site *site, const char *id, int r
     if (r == 0)
         r = codebase_txn_begin_exact(site->codebase->codebase, site->codebase->by, reason, &txn, err);
     if (r == 0)
-        r = add_changes(txn, tree_fd, journal, err);
+        r = add_codebase_changes(txn, tree_fd, journal, err);
     if (r == 0)
         r = codebase_txn_commit(txn, &commit, err);
     if (r == 0)
@@ -238,7 +238,7 @@ static int make_version(const struct apply_txn_site *site, const char *id, int r
 }
 
 /* The version exists, even if that cannot be noted now; then it is noted later. */
-static void note_done(int record_fd, struct apply_journal *journal, uint64_t version)
+static void note_version_done(int record_fd, struct apply_journal *journal, uint64_t version)
 {
     fault("landing-version-made");
     note_version(record_fd, version);
@@ -260,7 +260,7 @@ static int codebase_perform(const struct apply_txn_site *site, const char *id, i
             *err = why;
         return err_wrap(err, r, "nothing was changed");
     }
-    note_done(record_fd, journal, version);
+    note_version_done(record_fd, journal, version);
     return 0;
 }
 
@@ -280,11 +280,11 @@ static int codebase_resume(const struct apply_txn_site *site, const char *id, in
         return r;
     if (search.version == 0)
         return codebase_perform(site, id, record_fd, journal, err);
-    note_done(record_fd, journal, search.version);
+    note_version_done(record_fd, journal, search.version);
     return 0;
 }
 
-static int take_back(const struct apply_txn_site *site, int record_fd, struct apply_journal *journal, struct err *err)
+static int codebase_roll_back(const struct apply_txn_site *site, int record_fd, struct apply_journal *journal, struct err *err)
 {
     (void) site;
     (void) err;
@@ -300,5 +300,5 @@ static int codebase_clean(const struct apply_txn_site *site, int record_fd, cons
     return r == -ENOENT ? 0 : r;
 }
 
-const struct apply_txn_ops apply_txn_in_codebase = { codebase_stage,  list_steps, codebase_perform,
-                                                     codebase_resume, take_back,  codebase_clean };
+const struct apply_txn_ops apply_txn_in_codebase = { codebase_stage,  list_steps,         codebase_perform,
+                                                     codebase_resume, codebase_roll_back, codebase_clean };

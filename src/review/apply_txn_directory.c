@@ -65,7 +65,7 @@ static mode_t mask_in(const struct apply_txn *txn, mode_t directory)
 }
 
 /* A replaced file keeps its mode, or gets the one that was shown; a restored file gets exactly its old one. */
-static mode_t mode_of(const struct apply_txn *txn, const struct staged_change *w)
+static mode_t planned_mode(const struct apply_txn *txn, const struct staged_change *w)
 {
     bool is_new = !w->change.attrs && ((w->change.was.st_mode ^ w->change.now) & S_IFMT);
 
@@ -116,7 +116,7 @@ static int add_unit(struct apply_txn *txn, const struct staged_change *w, size_t
     return describe_unit(txn, w, unit);
 }
 
-static int plan_one(struct apply_txn *txn, struct staged_change *w)
+static int plan_change(struct apply_txn *txn, struct staged_change *w)
 {
     size_t len = 0;
     int r = missing_from(txn->site.base_fd, w->change.path, &len);
@@ -136,7 +136,7 @@ static int plan_units(struct apply_txn *txn, struct err *err)
     for (size_t i = 0; i < txn->change_count; i++) {
         struct staged_change *w = &txn->changes[i];
         w->unit = APPLY_TXN_NO_UNIT;
-        int r = w->change.now && !w->change.is_mode_only ? plan_one(txn, w) : 0;
+        int r = w->change.now && !w->change.is_mode_only ? plan_change(txn, w) : 0;
         if (r < 0)
             return apply_txn_stage_failed(w->change.path, r, err);
     }
@@ -210,7 +210,7 @@ static int stage_file(struct apply_txn *txn, struct staged_change *w, const char
     /* The owner comes before the mode, because chown(2) clears bits. */
     if (r == 0)
         r = directory_give(fd, w, &txn->units[w->unit]);
-    if (r == 0 && fchmod(fd, mode_of(txn, w)) < 0)
+    if (r == 0 && fchmod(fd, planned_mode(txn, w)) < 0)
         r = -errno;
     if (r == 0 && w->change.attrs)
         futimens(fd, (struct timespec[]){ w->attrs.st_mtim, w->attrs.st_mtim });
@@ -272,7 +272,7 @@ static int stage_dirs(struct apply_txn *txn, const struct apply_unit *unit, cons
     return path_mkdirs_beneath(txn->site.base_fd, to, 0700);
 }
 
-static int stage_one(struct apply_txn *txn, struct staged_change *w)
+static int stage_change(struct apply_txn *txn, struct staged_change *w)
 {
     const struct apply_unit *unit = &txn->units[w->unit];
     const char *path = w->change.path, *slash = strrchr(path, '/');
@@ -290,7 +290,7 @@ static int stage_one(struct apply_txn *txn, struct staged_change *w)
 }
 
 /* The set-group-ID bit that mkdir(2) inherited stays, because the project shares files that way. */
-static int dress_dir(struct apply_txn *txn, struct staged_change *w)
+static int set_staged_dir_mode(struct apply_txn *txn, struct staged_change *w)
 {
     const struct apply_unit *unit = &txn->units[w->unit];
     autofree char *to = xprintf("%s%s", unit->temp, w->change.path + strlen(unit->path));
@@ -302,7 +302,7 @@ static int dress_dir(struct apply_txn *txn, struct staged_change *w)
     if (fstat(fd, &w->staged) < 0)
         return -errno;
     r = directory_give(fd, w, unit);
-    if (r == 0 && fchmod(fd, mode_of(txn, w) | (w->staged.st_mode & S_ISGID)) < 0)
+    if (r == 0 && fchmod(fd, planned_mode(txn, w) | (w->staged.st_mode & S_ISGID)) < 0)
         r = -errno;
     if (r == 0 && fsync(fd) < 0 && errno != EINVAL)
         r = -errno;
@@ -313,12 +313,12 @@ static int dress_dir(struct apply_txn *txn, struct staged_change *w)
 
 /* A parent directory without a planned change of its own: it existed when the agent worked in it, and is gone from the
  * project. */
-struct undressed {
+struct unplanned_parent {
     struct apply_txn *txn;
     const struct apply_unit *unit;
 };
 
-static int dress_plainly(const struct undressed *u, int fd, const char *path)
+static int set_parent_mode(const struct unplanned_parent *u, int fd, const char *path)
 {
     int r;
 
@@ -330,26 +330,26 @@ static int dress_plainly(const struct undressed *u, int fd, const char *path)
 
 static int on_staged(const struct file_entry *entry, void *cookie)
 {
-    const struct undressed *u = cookie;
+    const struct unplanned_parent *u = cookie;
     autofree char *path = xprintf("%s/%s", u->unit->path, entry->path);
 
     if (!S_ISDIR(entry->st->st_mode))
         return FILE_WALK_ON;
     autofd int fd = path_open_beneath(entry->dirfd, entry->name, O_RDONLY | O_DIRECTORY, 0);
-    int r = fd < 0 ? fd : dress_plainly(u, fd, path);
+    int r = fd < 0 ? fd : set_parent_mode(u, fd, path);
     return r < 0 ? r : FILE_WALK_ON;
 }
 
-static int dress_others(struct apply_txn *txn, struct err *err)
+static int set_parent_modes(struct apply_txn *txn, struct err *err)
 {
     for (size_t i = 0; i < txn->unit_count; i++) {
-        struct undressed u = { txn, &txn->units[i] };
+        struct unplanned_parent u = { txn, &txn->units[i] };
         if (!u.unit->is_dir)
             continue;
         autofd int fd = path_open_beneath(txn->site.base_fd, u.unit->temp, O_RDONLY | O_DIRECTORY, 0);
         int r = fd < 0 ? fd : file_walk(txn->site.base_fd, u.unit->temp, on_staged, &u, err);
         if (r == 0)
-            r = dress_plainly(&u, fd, u.unit->path);
+            r = set_parent_mode(&u, fd, u.unit->path);
         if (r < 0)
             return apply_txn_stage_failed(u.unit->path, r, err);
     }
@@ -357,11 +357,11 @@ static int dress_others(struct apply_txn *txn, struct err *err)
 }
 
 /* From the deepest up: otherwise a directory that we can no longer search would keep us from those in it. */
-static int dress_dirs(struct apply_txn *txn, struct err *err)
+static int set_staged_dir_modes(struct apply_txn *txn, struct err *err)
 {
     for (size_t i = txn->change_count; i-- > 0;) {
         struct staged_change *w = &txn->changes[i];
-        int r = w->unit != APPLY_TXN_NO_UNIT && S_ISDIR(w->change.now) ? dress_dir(txn, w) : 0;
+        int r = w->unit != APPLY_TXN_NO_UNIT && S_ISDIR(w->change.now) ? set_staged_dir_mode(txn, w) : 0;
         if (r < 0)
             return apply_txn_stage_failed(w->change.path, r, err);
     }
@@ -378,19 +378,19 @@ static int look_at_units(struct apply_txn *txn, struct err *err)
     return 0;
 }
 
-static int stage_all(struct apply_txn *txn, struct err *err)
+static int stage_changes(struct apply_txn *txn, struct err *err)
 {
     int r;
 
     for (size_t i = 0; i < txn->change_count; i++) {
         struct staged_change *w = &txn->changes[i];
-        r = w->unit != APPLY_TXN_NO_UNIT ? stage_one(txn, w) : 0;
+        r = w->unit != APPLY_TXN_NO_UNIT ? stage_change(txn, w) : 0;
         if (r < 0)
             return apply_txn_stage_failed(w->change.path, r, err);
     }
-    r = dress_others(txn, err);
+    r = set_parent_modes(txn, err);
     if (r == 0)
-        r = dress_dirs(txn, err);
+        r = set_staged_dir_modes(txn, err);
     if (r == 0)
         r = look_at_units(txn, err);
     if (r == 0 && txn->change_count > APPLY_TXN_SYNC_EACH_MOST && syncfs(txn->site.base_fd) < 0)
@@ -421,7 +421,7 @@ static int directory_stage(struct apply_txn *txn, struct err *err)
         r = note_names(txn, err);
     fault("landing-noted-names");
     if (r == 0)
-        r = stage_all(txn, err);
+        r = stage_changes(txn, err);
     return r;
 }
 
@@ -437,7 +437,7 @@ static bool is_leaving(const struct apply_txn *txn, const char *path, size_t len
 
 /* Chooses a name beside the topmost parent directory that is removed: a file moved aside inside it would keep it from being
  * removed. */
-static char *place_aside(const struct apply_txn *txn, const char *path)
+static char *path_aside(const struct apply_txn *txn, const char *path)
 {
     size_t len = strlen(path);
 
@@ -452,7 +452,7 @@ static char *place_aside(const struct apply_txn *txn, const char *path)
     return apply_txn_temp_beside(top);
 }
 
-static void add_put(struct apply_txn *txn, const struct apply_unit *unit)
+static void add_put_step(struct apply_txn *txn, const struct apply_unit *unit)
 {
     struct apply_step *step = apply_journal_add(&txn->journal, APPLY_STEP_PUT, unit->path, unit->temp);
     const struct staged_change *w = apply_txn_find(txn, unit->path, strlen(unit->path));
@@ -467,7 +467,7 @@ static void add_put(struct apply_txn *txn, const struct apply_unit *unit)
         memcpy(step->kept, w->kept, sizeof(step->kept));
 }
 
-static void add_part(struct apply_txn *txn, const struct staged_change *w)
+static void add_part_step(struct apply_txn *txn, const struct staged_change *w)
 {
     struct apply_step *step = apply_journal_add(&txn->journal, APPLY_STEP_PART, w->change.path, NULL);
 
@@ -478,13 +478,13 @@ static void add_puts(struct apply_txn *txn, bool over_dirs)
 {
     for (size_t i = 0; i < txn->unit_count; i++) {
         if (S_ISDIR(txn->units[i].was.st_mode) == over_dirs)
-            add_put(txn, &txn->units[i]);
+            add_put_step(txn, &txn->units[i]);
     }
 }
 
-static void add_leaving(struct apply_txn *txn, const struct staged_change *w)
+static void add_leaving_step(struct apply_txn *txn, const struct staged_change *w)
 {
-    autofree char *aside = place_aside(txn, w->change.path);
+    autofree char *aside = path_aside(txn, w->change.path);
     struct apply_step *step = apply_journal_add(
         &txn->journal, S_ISDIR(w->change.was.st_mode) ? APPLY_STEP_RMDIR : APPLY_STEP_REMOVE, w->change.path, aside);
 
@@ -500,12 +500,12 @@ static void list_steps(struct apply_txn *txn)
     for (size_t i = 0; i < txn->change_count; i++) {
         const struct staged_change *w = &txn->changes[i];
         if (w->unit != APPLY_TXN_NO_UNIT && strcmp(txn->units[w->unit].path, w->change.path) != 0)
-            add_part(txn, w);
+            add_part_step(txn, w);
     }
     for (size_t i = txn->change_count; i-- > 0;) {
         const struct staged_change *w = &txn->changes[i];
         if (!w->change.now || (w->unit != APPLY_TXN_NO_UNIT && S_ISDIR(w->change.was.st_mode) && !S_ISDIR(w->change.now)))
-            add_leaving(txn, w);
+            add_leaving_step(txn, w);
     }
     add_puts(txn, true);
     for (size_t i = txn->change_count; i-- > 0;) {
@@ -521,7 +521,7 @@ static void list_steps(struct apply_txn *txn)
 
 /* ---- the commit ---- */
 
-static int say_failed(const struct apply_journal *journal, size_t step, int r, struct err *err)
+static int step_failed(const struct apply_journal *journal, size_t step, int r, struct err *err)
 {
     autofree char *shown = apply_txn_quote(journal->steps[step].path);
 
@@ -532,7 +532,7 @@ static int say_failed(const struct apply_journal *journal, size_t step, int r, s
 
 /* `ret_left` is the last step that was not rolled back, because somebody else changed the file, or SIZE_MAX. Such files
  * stay changed. */
-static int take_back_steps(const struct apply_txn_site *site, int record_fd, struct apply_journal *journal, size_t *ret_left)
+static int roll_back_steps(const struct apply_txn_site *site, int record_fd, struct apply_journal *journal, size_t *ret_left)
 {
     int r = apply_journal_roll_back(site->base_fd, record_fd, journal, ret_left);
 
@@ -544,15 +544,15 @@ static int take_back_steps(const struct apply_txn_site *site, int record_fd, str
 
 /* Rolls back all steps; the next recovery continues if that fails. The caller reports that nothing was changed, so the
  * journal is first marked as one that must not be performed. */
-static int give_up(const struct apply_txn_site *site, int record_fd, struct apply_journal *journal, size_t failed, int r,
-                   struct err *err)
+static int fail_and_roll_back(const struct apply_txn_site *site, int record_fd, struct apply_journal *journal, size_t failed,
+                              int r, struct err *err)
 {
     size_t left;
 
     apply_journal_mark(record_fd, journal, APPLY_TXN_ROLLING_BACK);
     fault("landing-given-up");
-    take_back_steps(site, record_fd, journal, &left);
-    say_failed(journal, failed, r, err);
+    roll_back_steps(site, record_fd, journal, &left);
+    step_failed(journal, failed, r, err);
     if (left != SIZE_MAX) {
         autofree char *shown = apply_txn_quote(journal->steps[left].path);
         err_wrap(err, r, "%s could not be put back", shown);
@@ -568,22 +568,22 @@ static int directory_perform(const struct apply_txn_site *site, const char *id, 
 
     (void) id;
     if (r < 0)
-        return give_up(site, record_fd, journal, failed, r, err);
+        return fail_and_roll_back(site, record_fd, journal, failed, r, err);
     r = apply_journal_sync(site->base_fd, journal);
     if (r < 0)
-        return give_up(site, record_fd, journal, journal->count - 1, r, err);
+        return fail_and_roll_back(site, record_fd, journal, journal->count - 1, r, err);
     fault("landing-landed");
     /* All is written, even if that cannot be noted now; then it is noted later. */
     apply_journal_mark(record_fd, journal, APPLY_TXN_DONE);
     return 0;
 }
 
-static int take_back(const struct apply_txn_site *site, int record_fd, struct apply_journal *journal, struct err *err)
+static int directory_roll_back(const struct apply_txn_site *site, int record_fd, struct apply_journal *journal, struct err *err)
 {
     size_t left;
 
     (void) err;
-    return take_back_steps(site, record_fd, journal, &left);
+    return roll_back_steps(site, record_fd, journal, &left);
 }
 
 static int directory_clean(const struct apply_txn_site *site, int record_fd, const struct apply_journal *journal)
@@ -592,5 +592,5 @@ static int directory_clean(const struct apply_txn_site *site, int record_fd, con
     return apply_journal_clean(site->base_fd, journal);
 }
 
-const struct apply_txn_ops apply_txn_in_directory = { directory_stage,   list_steps, directory_perform,
-                                                      directory_perform, take_back,  directory_clean };
+const struct apply_txn_ops apply_txn_in_directory = { directory_stage,   list_steps,          directory_perform,
+                                                      directory_perform, directory_roll_back, directory_clean };

@@ -90,7 +90,7 @@ struct apply_txn_ops {
     /* Continues that after a kill. */
     int (*resume)(const struct apply_txn_site *site, const char *id, int record_fd, struct apply_journal *journal,
                   struct err *err);
-    int (*take_back)(const struct apply_txn_site *site, int record_fd, struct apply_journal *journal, struct err *err);
+    int (*roll_back)(const struct apply_txn_site *site, int record_fd, struct apply_journal *journal, struct err *err);
     /* Removes the files that were moved aside, and the staged ones that were not used. */
     int (*clean)(const struct apply_txn_site *site, int record_fd, const struct apply_journal *journal);
 };

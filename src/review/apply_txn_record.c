@@ -76,7 +76,7 @@ static void record_put(struct buf *out, const char *text)
     buf_add(out, text, strlen(text) + 1);
 }
 
-static void put_number(struct buf *out, int64_t n)
+static void record_put_number(struct buf *out, int64_t n)
 {
     char text[24];
 
@@ -86,18 +86,18 @@ static void put_number(struct buf *out, int64_t n)
 
 static void put_bytes(struct buf *out, const struct buf *bytes)
 {
-    put_number(out, (int64_t) bytes->len);
+    record_put_number(out, (int64_t) bytes->len);
     buf_add(out, bytes->data ? bytes->data : "", bytes->len);
 }
 
 static void put_file(struct buf *out, const struct apply_step_file *file)
 {
-    put_number(out, file->mode);
-    put_number(out, file->uid);
-    put_number(out, file->gid);
-    put_number(out, (int64_t) file->ino);
-    put_number(out, (int64_t) file->size_bytes);
-    put_number(out, file->mtime_ns);
+    record_put_number(out, file->mode);
+    record_put_number(out, file->uid);
+    record_put_number(out, file->gid);
+    record_put_number(out, (int64_t) file->ino);
+    record_put_number(out, (int64_t) file->size_bytes);
+    record_put_number(out, file->mtime_ns);
 }
 
 int apply_journal_write(int record_fd, struct apply_journal *journal)
@@ -106,14 +106,14 @@ int apply_journal_write(int record_fd, struct apply_journal *journal)
 
     record_put(&out, FORMAT);
     record_put(&out, state_names[journal->state]);
-    put_number(&out, journal->time_ns);
+    record_put_number(&out, journal->time_ns);
     record_put(&out, journal->undoes);
     put_bytes(&out, &journal->notes);
     put_bytes(&out, &journal->back);
     put_bytes(&out, &journal->drops);
     put_bytes(&out, &journal->follow_up);
     record_put(&out, journal->codebase);
-    put_number(&out, (int64_t) journal->count);
+    record_put_number(&out, (int64_t) journal->count);
     for (size_t i = 0; i < journal->count; i++) {
         const struct apply_step *step = &journal->steps[i];
         record_put(&out, kind_names[step->kind]);
@@ -172,7 +172,7 @@ static void get_bytes(struct journal_scan *s, struct buf *out)
     s->at += len;
 }
 
-static void get_short(struct journal_scan *s, char *out, size_t cap)
+static void record_get_short(struct journal_scan *s, char *out, size_t cap)
 {
     const char *text = record_get(s);
 
@@ -228,8 +228,8 @@ static void get_step(struct journal_scan *s, struct apply_journal *journal)
     struct apply_step *step = apply_journal_add(journal, kind, path, *temp ? temp : NULL);
     step->was = get_file(s);
     step->now = get_file(s);
-    get_short(s, step->hash, sizeof(step->hash));
-    get_short(s, step->kept, sizeof(step->kept));
+    record_get_short(s, step->hash, sizeof(step->hash));
+    record_get_short(s, step->kept, sizeof(step->kept));
     s->is_bad |= strspn(step->kept, "0123456789") != strlen(step->kept);
 }
 
@@ -241,13 +241,13 @@ static bool record_parse(struct journal_scan *s, struct apply_journal *journal)
     s->is_bad |= !is_first && strcmp(format, FORMAT) != 0;
     journal->state = (enum apply_txn_state) get_name(s, state_names, ARRAY_LEN(state_names));
     journal->time_ns = get_number(s);
-    get_short(s, journal->undoes, sizeof(journal->undoes));
+    record_get_short(s, journal->undoes, sizeof(journal->undoes));
     get_bytes(s, &journal->notes);
     get_bytes(s, &journal->back);
     get_bytes(s, &journal->drops);
     if (!is_first) {
         get_bytes(s, &journal->follow_up);
-        get_short(s, journal->codebase, sizeof(journal->codebase));
+        record_get_short(s, journal->codebase, sizeof(journal->codebase));
     }
     int64_t count = get_number(s);
     for (int64_t i = 0; i < count && !s->is_bad; i++)
@@ -273,7 +273,7 @@ int apply_journal_mark(int record_fd, struct apply_journal *journal, enum apply_
 }
 
 /* The newest name first, because most records have it. */
-static int read_any(int record_fd, struct buf *text, enum apply_txn_state *ret_state)
+static int read_journal_file(int record_fd, struct buf *text, enum apply_txn_state *ret_state)
 {
     static const enum apply_txn_state order[] = { APPLY_TXN_FINISHED,  APPLY_TXN_INTENT,       APPLY_TXN_DONE,
                                                   APPLY_TXN_FOLLOW_UP, APPLY_TXN_ROLLING_BACK, APPLY_TXN_ROLLED_BACK };
@@ -291,7 +291,7 @@ int apply_journal_read(int record_fd, struct apply_journal *ret)
     autodone(buf) struct buf text = BUF_EMPTY;
     struct apply_journal journal = APPLY_JOURNAL_EMPTY;
     enum apply_txn_state state;
-    int r = read_any(record_fd, &text, &state);
+    int r = read_journal_file(record_fd, &text, &state);
 
     if (r < 0)
         return r;
@@ -496,7 +496,7 @@ static int recover_log(struct apply_txn_recovery *re, const char *id, int record
     if (journal->state == APPLY_TXN_INTENT)
         r = ops->resume(re->site, id, record_fd, journal, re->err);
     else if (journal->state == APPLY_TXN_ROLLING_BACK)
-        r = ops->take_back(re->site, record_fd, journal, re->err);
+        r = ops->roll_back(re->site, record_fd, journal, re->err);
     /* It was rolled back completely: the project is as it was before. */
     if (r < 0 && journal->state == APPLY_TXN_ROLLED_BACK)
         r = 0;

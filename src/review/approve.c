@@ -153,7 +153,7 @@ static int check_acknowledged(struct approval *a, struct err *err)
 
 /* Makes one check for all edits before the next check, so that a refusal lists all edits that are refused for the same
  * reason. Returns 1 for a refusal. */
-static int check_edits(struct approval *a, struct err *err)
+static int approval_check_edits(struct approval *a, struct err *err)
 {
     struct approve *out = a->out;
     size_t count = out->edits.count;
@@ -202,7 +202,7 @@ static void list_drops(struct approve *out)
     }
 }
 
-static void add_changes(struct approval *a, struct apply_txn *txn)
+static void add_planned_changes(struct approval *a, struct apply_txn *txn)
 {
     for (size_t i = 0; i < a->out->edits.count; i++) {
         struct planned *planned = &a->out->planned[i];
@@ -278,7 +278,7 @@ static int stage_and_commit(struct approval *a, struct err *err)
     r = apply_txn_new(&site, NULL, &txn, err);
     if (r < 0)
         return r;
-    add_changes(a, txn);
+    add_planned_changes(a, txn);
     r = apply_txn_stage(txn, err);
     if (r == 0)
         r = keep_merge_bases(a, err);
@@ -299,7 +299,7 @@ static int stage_and_commit(struct approval *a, struct err *err)
     return 0;
 }
 
-static int run_locked(struct approval *a, struct err *err)
+static int approval_perform_locked(struct approval *a, struct err *err)
 {
     static const struct selection all = { 0 };
     const struct approve_options *options = a->options;
@@ -307,7 +307,7 @@ static int run_locked(struct approval *a, struct err *err)
     int r = selection_load(options->selection ? options->selection : &all, a->delta_path, &out->edits, err);
 
     if (r == 0)
-        r = check_edits(a, err);
+        r = approval_check_edits(a, err);
     if (r != 0)
         return r;
     list_drops(out);
@@ -334,7 +334,7 @@ int approve_run(const char *delta_path, const struct decision *decision, const s
     *ret = APPROVE_NONE;
     r = approve_locks_acquire(delta_path, &lock_options, &locks, err);
     if (r == 0)
-        r = run_locked(&a, err);
+        r = approval_perform_locked(&a, err);
     for (size_t i = 0; ret->planned && i < ret->edits.count; i++) {
         struct approve_file *file = &ret->files[i];
         if (file->outcome != APPROVE_PARTLY)

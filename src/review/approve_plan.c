@@ -50,7 +50,7 @@ static void copy_bytes(const struct buf *from, struct buf *to)
 
 /* ---- merge bases ---- */
 
-static void describe_page(struct base_entry *entry, const struct file_state *state, mode_t mode)
+static void describe_state(struct base_entry *entry, const struct file_state *state, mode_t mode)
 {
     entry->base = state->st.st_mode ? BASE_ENTRY_PRESENT : BASE_ENTRY_ABSENT;
     entry->size_bytes = (uint64_t) state->st.st_size;
@@ -61,9 +61,9 @@ static void describe_page(struct base_entry *entry, const struct file_state *sta
 }
 
 /* Sets the agent's new merge base; `is_kept`: a copy is needed to merge on it. */
-static void stand_on(const struct file_state *state, mode_t mode, bool is_kept, struct planned *planned)
+static void set_merge_base(const struct file_state *state, mode_t mode, bool is_kept, struct planned *planned)
 {
-    describe_page(&planned->merge_base, state, mode);
+    describe_state(&planned->merge_base, state, mode);
     if (!is_kept || !S_ISREG(state->st.st_mode) || file_state_is_binary(state))
         return;
     copy_bytes(&state->bytes, &planned->merge_base_bytes);
@@ -75,8 +75,8 @@ static void stand_on(const struct file_state *state, mode_t mode, bool is_kept, 
  * merging the agent's text with the new project on it gives the result of all hunks: it is the old one with the chosen hunks,
  * but without the project's own changes. We get it by another merge, and check it, because adjacent changes do not merge.
  */
-static int base_on_part(const struct reconcile *re, const struct buf *text, mode_t mode, struct approve_file *file,
-                        struct planned *planned, struct err *err)
+static int set_merge_base_of_hunks(const struct reconcile *re, const struct buf *text, mode_t mode, struct approve_file *file,
+                                   struct planned *planned, struct err *err)
 {
     autodone(threeway) struct threeway part = THREEWAY_EMPTY, check = THREEWAY_EMPTY;
     autodone(file_state) struct file_state state = FILE_STATE_NONE;
@@ -98,7 +98,7 @@ static int base_on_part(const struct reconcile *re, const struct buf *text, mode
         merge_base = &part.bytes;
     }
     file_state_of_bytes(merge_base->data ? merge_base->data : "", merge_base->len, mode, &state);
-    stand_on(&state, mode, true, planned);
+    set_merge_base(&state, mode, true, planned);
     return 0;
 }
 
@@ -128,7 +128,7 @@ static void plan_whole(const struct edit *edit, const struct approve_options *op
     planned->has_bytes = S_ISREG(planned->now) && !planned->is_mode_only && !file_state_equals(&re->result, &re->agent);
     if (planned->has_bytes)
         copy_bytes(&re->result.bytes, &planned->bytes);
-    stand_on(&re->agent, re->agent.st.st_mode, !options->is_dropping, planned);
+    set_merge_base(&re->agent, re->agent.st.st_mode, !options->is_dropping, planned);
 }
 
 /* ---- hunks ---- */
@@ -150,9 +150,9 @@ static int plan_text(const struct edit_list *list, const struct edit *edit, cons
     file_state_of_bytes(plan_text->data ? plan_text->data : "", plan_text->len, planned->now, &state);
     memcpy(planned->hash, state.hash, sizeof(planned->hash));
     if (file->hunks_taken == file->hunk_count)
-        stand_on(&re->agent, mode, true, planned);
+        set_merge_base(&re->agent, mode, true, planned);
     else
-        r = base_on_part(re, plan_text, mode, file, planned, err);
+        r = set_merge_base_of_hunks(re, plan_text, mode, file, planned, err);
     planned->bytes = *plan_text;
     *plan_text = BUF_EMPTY;
     return r;
@@ -237,7 +237,7 @@ int planned_make(const struct edit_list *list, const struct edit *edit, const st
     if (entry && entry->base != BASE_ENTRY_UNKNOWN)
         ret->before = *entry;
     else
-        describe_page(&ret->before, &re.project, re.project.st.st_mode);
+        describe_state(&ret->before, &re.project, re.project.st.st_mode);
     ret->before.path = ret->merge_base.path = edit->path;
     if (hunks)
         return plan_hunks(list, edit, options, &re, hunks, file, ret, err);

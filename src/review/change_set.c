@@ -39,7 +39,7 @@ static bool is_file(mode_t mode)
 }
 
 /* A directory that was replaced by a file is shown by its deleted contents; the file is new. */
-static enum file_change_kind kind_of(const struct edit *edit)
+static enum file_change_kind change_kind_of_edit(const struct edit *edit)
 {
     bool was = edit->was.st_mode, now = edit->now;
 
@@ -66,7 +66,7 @@ static void fill_change(const struct change_set *set, const struct acknowledge_c
     const struct edit *edit = change->edit, *from = change->from ? change->from : edit;
     const char *prefix = check->prefix, *slash = *prefix ? "/" : "";
 
-    change->kind = change->from ? FILE_CHANGE_RENAMED : kind_of(edit);
+    change->kind = change->from ? FILE_CHANGE_RENAMED : change_kind_of_edit(edit);
     change->path = xprintf("%s%s%s", prefix, slash, edit->path);
     change->scope_path = edit->path;
     change->old_path = change->from ? xprintf("%s%s%s", prefix, slash, from->path) : NULL;
@@ -217,19 +217,19 @@ static int run_measure_task(size_t i, void *cookie, struct err *err)
     return task->fn(task->set, &task->set->items[task->places ? task->places[i] : i], err);
 }
 
-static int measure_one(const struct change_set *set, struct file_change *change, struct err *err)
+static int measure_change(const struct change_set *set, struct file_change *change, struct err *err)
 {
     return change->is_measured ? 0 : file_diff_measure(set, change, err);
 }
 
-static int hash_one(const struct change_set *set, struct file_change *change, struct err *err)
+static int hash_change(const struct change_set *set, struct file_change *change, struct err *err)
 {
     return change->is_hashed || change->failure ? 0 : file_diff_hash(set, change, err);
 }
 
 int change_set_measure(struct change_set *set, const size_t *places, size_t count, struct err *err)
 {
-    struct measure_task task = { set, places, measure_one };
+    struct measure_task task = { set, places, measure_change };
 
     return parallel_run(places ? count : set->count, run_measure_task, &task, err);
 }
@@ -275,7 +275,7 @@ static bool hash_drifts(const struct change_set *set, struct sha256_ctx *sha)
 
 int change_set_hash(struct change_set *set, char out[CHANGE_SET_HASH_MAX], struct err *err)
 {
-    struct measure_task task = { set, NULL, hash_one };
+    struct measure_task task = { set, NULL, hash_change };
     uint8_t hash[CHANGE_HASH_BYTES];
     struct sha256_ctx sha;
     int r = parallel_run(set->count, run_measure_task, &task, err);

@@ -160,7 +160,7 @@ static void add_whole(struct commit_run *c, struct commit_item *item)
         item->status = COMMIT_DIFFERS;
 }
 
-static int add_path(struct commit_run *c, size_t i, struct err *err)
+static int commit_add_item(struct commit_run *c, size_t i, struct err *err)
 {
     const struct libgit *git = c->wt.git;
     struct commit_item *item = &c->items[i];
@@ -203,7 +203,7 @@ static int prepare_commit(struct commit_run *c, struct err *err)
     r = read_head(c, err);
     c->items = xalloc((c->request->path_count + 1) * sizeof(*c->items));
     for (size_t i = 0; i < c->request->path_count && r == 0; i++)
-        r = add_path(c, i, err);
+        r = commit_add_item(c, i, err);
     return r;
 }
 

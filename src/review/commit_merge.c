@@ -38,8 +38,8 @@ static bool is_content(const struct commit_merge *merge, const struct commit_mer
     return (a->mode & S_IFMT) == (b->mode & S_IFMT) && (!a->mode || merge->wt->git->git_oid_cmp(&a->id, &b->id) == 0);
 }
 
-static bool is_same(const struct commit_merge *merge, const struct commit_merge_version *a,
-                    const struct commit_merge_version *b)
+static bool is_same_version(const struct commit_merge *merge, const struct commit_merge_version *a,
+                            const struct commit_merge_version *b)
 {
     return a->mode == b->mode && is_content(merge, a, b);
 }
@@ -87,7 +87,7 @@ static void join_last(struct commit_merge *merge)
         return;
     last = &merge->steps[merge->count - 2];
     new = &merge->steps[merge->count - 1];
-    if (!is_same(merge, &last->after, &new->before))
+    if (!is_same_version(merge, &last->after, &new->before))
         return;
     commit_merge_version_done(&last->after);
     commit_merge_version_done(&new->before);
@@ -172,7 +172,7 @@ static int merge_contribution(const struct commit_merge *merge, const struct com
     uint32_t mode = step->before.mode != step->after.mode ? step->after.mode : at->mode;
     int r = 0;
 
-    if (!step->before.mode || !step->after.mode || is_same(merge, at, &step->before)) {
+    if (!step->before.mode || !step->after.mode || is_same_version(merge, at, &step->before)) {
         copy_version(&step->after, at);
         return 0;
     }
@@ -192,9 +192,9 @@ static int merge_contribution(const struct commit_merge *merge, const struct com
 static size_t find_start(const struct commit_merge *merge, const struct commit_merge_version *at)
 {
     for (size_t i = merge->count; i-- > 0;) {
-        if (is_same(merge, at, &merge->steps[i].after))
+        if (is_same_version(merge, at, &merge->steps[i].after))
             return i + 1;
-        if (is_same(merge, at, &merge->steps[i].before))
+        if (is_same_version(merge, at, &merge->steps[i].before))
             return i;
     }
     return 0;

@@ -35,7 +35,7 @@ static void put_text(struct buf *out, const char *text)
     buf_add(out, text, strlen(text) + 1);
 }
 
-static void hash_of(const struct contribution_side *side, char out[2 * FILE_STATE_HASH_BYTES + 1])
+static void hash_side(const struct contribution_side *side, char out[2 * FILE_STATE_HASH_BYTES + 1])
 {
     autodone(file_state) struct file_state state = FILE_STATE_NONE;
 
@@ -48,7 +48,7 @@ static void put_side(struct buf *out, const struct contribution_side *side)
 {
     char hash[2 * FILE_STATE_HASH_BYTES + 1];
 
-    hash_of(side, hash);
+    hash_side(side, hash);
     autofree char *line = xprintf("%o %d %zu %s %s", (unsigned) side->mode, side->has_bytes, side->bytes.len, hash,
                                   *side->blob ? side->blob : "-");
     put_text(out, line);
@@ -104,7 +104,7 @@ static bool parse_bytes(const struct buf *text, size_t *at, const struct side_li
         return false;
     buf_add(&side->bytes, text->data + *at, line->len);
     *at += line->len;
-    hash_of(side, hash);
+    hash_side(side, hash);
     return strcmp(hash, line->hash) == 0;
 }
 
@@ -129,7 +129,7 @@ int contribution_load(int dir_fd, const char *name, struct contribution *ret)
     return 0;
 }
 
-static int sweep_one(const struct file_entry *entry, void *cookie)
+static int sweep_contribution(const struct file_entry *entry, void *cookie)
 {
     const struct timespec *kept = &entry->st->st_mtim;
     int64_t kept_ns = (int64_t) kept->tv_sec * CLOCK_NS_PER_SEC + kept->tv_nsec;
@@ -141,5 +141,5 @@ static int sweep_one(const struct file_entry *entry, void *cookie)
 
 int contribution_sweep(int dir_fd, int64_t before_ns, struct err *err)
 {
-    return file_walk(dir_fd, ".", sweep_one, &before_ns, err);
+    return file_walk(dir_fd, ".", sweep_contribution, &before_ns, err);
 }

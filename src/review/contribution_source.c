@@ -131,7 +131,7 @@ static int fill_side(int dir_fd, const char *path, struct file_state *state, mod
     return state->has_bytes ? 0 : name_blob(dir_fd, path, ret->blob);
 }
 
-static int read_before(const struct contribution_source *s, const struct apply_step *step, struct contribution_side *ret)
+static int read_side_before(const struct contribution_source *s, const struct apply_step *step, struct contribution_side *ret)
 {
     autodone(file_state) struct file_state state = FILE_STATE_NONE;
     autofree char *kept = xprintf("kept/%s", step->kept);
@@ -143,7 +143,7 @@ static int read_before(const struct contribution_source *s, const struct apply_s
     return r < 0 ? r : fill_side(s->record_fd, kept, &state, step->was.mode, ret);
 }
 
-static bool has_landed(const struct apply_step *step, const struct file_state *state)
+static bool is_as_applied(const struct apply_step *step, const struct file_state *state)
 {
     char hash[2 * FILE_STATE_HASH_BYTES + 1];
 
@@ -156,8 +156,8 @@ static bool has_landed(const struct apply_step *step, const struct file_state *s
     return strcmp(hash, step->hash) == 0;
 }
 
-static int read_after(const struct contribution_source *s, const struct apply_step *step, const char *path,
-                      struct contribution_side *ret)
+static int read_side_after(const struct contribution_source *s, const struct apply_step *step, const char *path,
+                           struct contribution_side *ret)
 {
     autodone(file_state) struct file_state state = FILE_STATE_NONE;
     int r;
@@ -165,12 +165,12 @@ static int read_after(const struct contribution_source *s, const struct apply_st
     if (step && step->kind == APPLY_STEP_REMOVE)
         return 0;
     r = file_state_read(s->base_fd, path, &state);
-    if (r == 0 && step && step->kind != APPLY_STEP_MODE && !has_landed(step, &state))
+    if (r == 0 && step && step->kind != APPLY_STEP_MODE && !is_as_applied(step, &state))
         r = -ESTALE;
     return r < 0 ? r : fill_side(s->base_fd, path, &state, step ? step->now.mode : state.st.st_mode, ret);
 }
 
-static void same_again(const struct contribution_side *side, mode_t mode, struct contribution_side *ret)
+static void copy_side(const struct contribution_side *side, mode_t mode, struct contribution_side *ret)
 {
     ret->mode = side->mode ? (side->mode & S_IFMT) | (mode & 0777) : 0;
     ret->has_bytes = side->has_bytes;
@@ -182,12 +182,12 @@ int contribution_source_read(const struct contribution_source *s, const char *pa
 {
     autodone(contribution) struct contribution c = CONTRIBUTION_NONE;
     const struct apply_step *step = find_step(s, path);
-    int r = read_after(s, step, path, &c.after);
+    int r = read_side_after(s, step, path, &c.after);
 
     if (r == 0 && step && step->kind != APPLY_STEP_MODE)
-        r = read_before(s, step, &c.before);
+        r = read_side_before(s, step, &c.before);
     else if (r == 0)
-        same_again(&c.after, step ? step->was.mode : c.after.mode, &c.before);
+        copy_side(&c.after, step ? step->was.mode : c.after.mode, &c.before);
     if (r < 0)
         return r;
     *ret = contribution_steal(&c);

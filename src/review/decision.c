@@ -76,7 +76,7 @@ static const struct expectation *expectation_find(const struct expectation_list 
     return list->count > 0 ? bsearch(&key, list->items, list->count, sizeof(key), expectation_by_path) : NULL;
 }
 
-static bool stands_as_shown(const struct edit_list *list, const struct edit *edit, const struct reconcile *re,
+static bool has_shown_drift(const struct edit_list *list, const struct edit *edit, const struct reconcile *re,
                             const struct expectation *item)
 {
     struct drift drift = DRIFT_NONE;
@@ -104,7 +104,7 @@ int decision_has_shown(const struct decision *decision, const struct edit_list *
         return decision->shown && !decision->shown->is_complete ? DECISION_SHOWN : DECISION_NOT_SHOWN;
     if (!*item->hash)
         return edit->now == 0 ? DECISION_SHOWN : DECISION_SHOWN_OTHERWISE;
-    if (!stands_as_shown(list, edit, re, item))
+    if (!has_shown_drift(list, edit, re, item))
         return DECISION_SHOWN_OTHERWISE;
     r = file_diff_hash(&set, &change, err);
     if (r < 0)

@@ -19,7 +19,7 @@ struct diff_range_search {
     uint64_t line_start; /* of the first line that differs */
 };
 
-static int read_at(int fd, uint64_t at, char *bytes, size_t len)
+static int read_file_at(int fd, uint64_t at, char *bytes, size_t len)
 {
     ssize_t n = fd_pread_full(fd, bytes, len, (off_t) at);
 
@@ -28,11 +28,11 @@ static int read_at(int fd, uint64_t at, char *bytes, size_t len)
     return (size_t) n == len ? 0 : -ESTALE;
 }
 
-static int read_both(struct diff_range_search *f, uint64_t was_at, uint64_t now_at, size_t len)
+static int read_pieces(struct diff_range_search *f, uint64_t was_at, uint64_t now_at, size_t len)
 {
-    int r = read_at(f->was_fd, was_at, f->was, len);
+    int r = read_file_at(f->was_fd, was_at, f->was, len);
 
-    return r < 0 ? r : read_at(f->now_fd, now_at, f->now, len);
+    return r < 0 ? r : read_file_at(f->now_fd, now_at, f->now, len);
 }
 
 static uint64_t smaller_of(uint64_t a, uint64_t b)
@@ -74,7 +74,7 @@ static int find_start(struct diff_range_search *f)
 
     for (uint64_t at = 0; at < size;) {
         size_t len = (size_t) smaller_of(size - at, PIECE), same;
-        int r = read_both(f, at, at, len);
+        int r = read_pieces(f, at, at, len);
         if (r < 0)
             return r;
         same = same_from_front(f->was, f->now, len);
@@ -108,7 +108,7 @@ static int find_tail(struct diff_range_search *f, uint64_t *ret)
 
     while (tail < most) {
         size_t len = (size_t) smaller_of(most - tail, PIECE), same;
-        int r = read_both(f, f->out->was_size - tail - len, f->out->now_size - tail - len, len);
+        int r = read_pieces(f, f->out->was_size - tail - len, f->out->now_size - tail - len, len);
         if (r < 0)
             return r;
         same = same_from_end(f->was, f->now, len);
@@ -127,7 +127,7 @@ static int find_end(struct diff_range_search *f, uint64_t tail, uint64_t *ret)
 
     for (uint64_t at = f->out->was_size - tail; at < f->out->was_size;) {
         size_t len = (size_t) smaller_of(f->out->was_size - at, PIECE);
-        int r = read_at(f->was_fd, at, f->was, len);
+        int r = read_file_at(f->was_fd, at, f->was, len);
         if (r < 0)
             return r;
         for (const char *p = f->was, *end = p + len; p < end && (p = memchr(p, '\n', (size_t) (end - p))); p++) {
@@ -150,7 +150,7 @@ static int read_range(int fd, uint64_t from, uint64_t to, struct buf *out)
     int r;
 
     buf_room(out, len + 1);
-    r = read_at(fd, from, out->data, len);
+    r = read_file_at(fd, from, out->data, len);
     if (r == 0) {
         out->len = len;
         out->data[len] = 0;
@@ -226,12 +226,12 @@ static int read_assembled(uint64_t at, char *bytes, size_t len, void *cookie)
         int r = 0;
         if (at < m->at) {
             n = (size_t) smaller_of(len, m->at - at);
-            r = read_at(a->was_fd, at, bytes, n);
+            r = read_file_at(a->was_fd, at, bytes, n);
         } else if (at < end) {
             n = (size_t) smaller_of(len, end - at);
             memcpy(bytes, m->now.data + (at - m->at), n);
         } else {
-            r = read_at(a->was_fd, at - m->now.len + m->was.len, bytes, n);
+            r = read_file_at(a->was_fd, at - m->now.len + m->was.len, bytes, n);
         }
         if (r < 0)
             return r;

@@ -19,7 +19,7 @@ struct discard_planner {
 };
 
 /* The path itself or a directory above it is chosen; a chosen path in it does not count. */
-static bool is_meant(const struct discard_planner *plan, const char *path)
+static bool is_path_chosen(const struct discard_planner *plan, const char *path)
 {
     const struct path_set *chosen = &plan->out->edits.chosen;
     autofree char *absolute = xprintf("/%s", path);
@@ -64,16 +64,16 @@ static char *find_cover(const struct edit_list *list, const char *path)
 }
 
 /* Returns 1, 0 or -errno. Loads all edits again, because the plan only has the chosen ones. */
-static int all_is_meant(const struct discard_planner *plan, const char *dir, struct err *err)
+static int is_tree_chosen(const struct discard_planner *plan, const char *dir, struct err *err)
 {
     autodone(edit_list) struct edit_list list = EDIT_LIST_EMPTY;
     const char *paths[] = { dir };
-    int r = is_meant(plan, dir) ? 1 : edit_list_load(plan->delta_path, paths, 1, &list, err);
+    int r = is_path_chosen(plan, dir) ? 1 : edit_list_load(plan->delta_path, paths, 1, &list, err);
 
     if (r != 0)
         return r;
     for (size_t i = 0; i < list.count; i++) {
-        if (!is_meant(plan, list.items[i].path))
+        if (!is_path_chosen(plan, list.items[i].path))
             return 0;
     }
     return 1;
@@ -92,7 +92,7 @@ static void put_drop(struct discard_planner *plan, const char *path)
 static int add_cover(struct discard_planner *plan, const struct edit *edit, struct err *err)
 {
     autofree char *dir = find_cover(&plan->out->edits, edit->path), *shown = apply_txn_quote(edit->path);
-    int r = dir ? all_is_meant(plan, dir, err) : 0;
+    int r = dir ? is_tree_chosen(plan, dir, err) : 0;
 
     if (r < 0)
         return r;
@@ -126,7 +126,7 @@ int discard_plan(const char *delta_path, const struct selection *selection, stru
         const struct edit *edit = &out.edits.items[i];
         if (selection_hunks_of(selection, edit))
             r = err_invalid(err, "hunks cannot be discarded, only files");
-        else if (is_meant(&plan, edit->path))
+        else if (is_path_chosen(&plan, edit->path))
             r = add_drop(&plan, edit, err);
     }
     path_set_done(&plan.dropped);

@@ -144,7 +144,7 @@ static int has_marker(const struct edit_list *list, const char *path)
 }
 
 /* The deletion was approved, and the present file was created later: a driver that cannot drop its whiteout still has it. */
-static bool is_settled(const struct edit_list *list, const char *path)
+static bool is_deletion_approved(const struct edit_list *list, const char *path)
 {
     const struct base_entry *entry = list->delta.is_unwitnessed ? change_log_index_find(&list->log_index, path) : NULL;
 
@@ -158,7 +158,7 @@ static int add_deleted_path(struct edit_list *list, const char *path)
 
     if (r <= 0)
         return r;
-    if (!S_ISDIR(was.st_mode) && is_settled(list, path)) {
+    if (!S_ISDIR(was.st_mode) && is_deletion_approved(list, path)) {
         add_unseen(list, path);
         return 0;
     }
@@ -211,7 +211,7 @@ bool edit_mode_has_moved(const struct edit *edit, mode_t merge_base, mode_t proj
 }
 
 /* Removes the base's own changes from the edit. Returns 0 if nothing is left. */
-static int is_the_agents(const struct edit_list *list, struct edit *edit)
+static int keep_agents_part(const struct edit_list *list, struct edit *edit)
 {
     const struct base_entry *entry = change_log_index_find(&list->log_index, edit->path);
     int r;
@@ -254,7 +254,7 @@ static int add_present_path(struct edit_list *list, const struct change *change)
     r = S_ISDIR(edit.was.st_mode) && !S_ISDIR(edit.now) ? walk_deleted(list, change->path) : 0;
     if (r < 0)
         return r;
-    r = is_the_agents(list, &edit);
+    r = keep_agents_part(list, &edit);
     if (r > 0)
         add_edit(list, &edit);
     return r < 0 ? r : 0;
@@ -301,7 +301,7 @@ int edit_list_clean(const struct edit_list *list, const char *path, struct buf *
     return err_invalid(err, "'%s' is no path in the sandbox", shown.data ? shown.data : "");
 }
 
-static int clean_all(struct edit_list *list, const char *const *paths, size_t count, struct err *err)
+static int clean_chosen_paths(struct edit_list *list, const char *const *paths, size_t count, struct err *err)
 {
     autodone(buf) struct buf clean = BUF_EMPTY;
 
@@ -342,7 +342,7 @@ static void keep_directories(struct edit_list *list)
     list->count = kept;
 }
 
-static void finish_list(struct edit_list *list, const char *const *paths)
+static void finish_edit_list(struct edit_list *list, const char *const *paths)
 {
     size_t first = SIZE_MAX;
 
@@ -370,11 +370,11 @@ static int load_list(struct edit_list *list, const char *delta_path, const char 
     if (r == 0)
         r = change_log_index_load(list->delta.meta_fd, &list->log_index, err);
     if (r == 0)
-        r = clean_all(list, paths, path_count, err);
+        r = clean_chosen_paths(list, paths, path_count, err);
     if (r == 0)
         r = change_each(delta_path, on_change, list, err);
     if (r == 0)
-        finish_list(list, paths);
+        finish_edit_list(list, paths);
     return r;
 }
 

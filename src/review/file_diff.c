@@ -9,7 +9,7 @@
 #include "review/diff_range.h"
 
 /* Errors that concern only this file. Others, such as a lack of descriptors, end the operation. */
-static bool is_its_own(int r)
+static bool is_file_error(int r)
 {
     return r == -ENOENT || r == -ENOTDIR || r == -ELOOP || r == -ESTALE || r == -EACCES || r == -EPERM || r == -ENXIO ||
            r == -EXDEV || r == -EISDIR;
@@ -53,7 +53,7 @@ static void end_hash(struct file_change *change, struct sha256_ctx *sha)
 
 /* ---- reading ---- */
 
-static int read_now(const struct change_set *set, struct file_change *change, uint64_t max, struct blob *ret)
+static int read_new_side(const struct change_set *set, struct file_change *change, uint64_t max, struct blob *ret)
 {
     const struct edit *edit = change->edit;
     struct sha256_ctx sha;
@@ -73,7 +73,7 @@ static const struct edit *old_edit(const struct file_change *change)
     return change->from ? change->from : change->edit;
 }
 
-static int read_was(const struct change_set *set, const struct file_change *change, struct blob *ret)
+static int read_old_side(const struct change_set *set, const struct file_change *change, struct blob *ret)
 {
     const struct edit *edit = old_edit(change);
 
@@ -86,7 +86,7 @@ static int set_failure(struct file_change *change, int r, struct err *err)
 {
     change->is_hashed = false;
     change->failure = r;
-    if (is_its_own(r))
+    if (is_file_error(r))
         return 0;
     autodone(buf) struct buf shown = BUF_EMPTY;
     buf_add_excerpt(&shown, change->path, strlen(change->path));
@@ -188,26 +188,26 @@ static int show_with_project(const struct change_set *set, struct file_change *c
     return 0;
 }
 
-static int read_sides(const struct change_set *set, struct file_change *change, struct file_diff *diff, struct err *err)
+static int read_both_sides(const struct change_set *set, struct file_change *change, struct file_diff *diff, struct err *err)
 {
     struct err why = ERR_NONE;
-    int r = read_now(set, change, FILE_DIFF_MAX, &diff->now);
+    int r = read_new_side(set, change, FILE_DIFF_MAX, &diff->now);
 
     change->state = RECONCILE_CLEAN;
     change->reason = NULL;
     if (r == 0)
-        r = read_was(set, change, &diff->was);
+        r = read_old_side(set, change, &diff->was);
     if (r == 0)
         r = find_drift(set, change, &diff->was);
     if (r == 0 && change->drift.has_moved)
         r = show_with_project(set, change, diff, &why);
-    if (r < 0 && !is_its_own(r) && *why.text) {
+    if (r < 0 && !is_file_error(r) && *why.text) {
         *err = why;
         return r;
     }
     if (r < 0) {
         set_failure(change, r, err);
-        return is_its_own(r) ? 1 : r;
+        return is_file_error(r) ? 1 : r;
     }
     change->failure = 0;
     if (diff->was.mode)
@@ -220,7 +220,7 @@ static int read_sides(const struct change_set *set, struct file_change *change, 
 
 /* ---- comparing ---- */
 
-static size_t lines_of(const struct blob *blob)
+static size_t count_blob_lines(const struct blob *blob)
 {
     size_t lines = blob->bytes.len > 0 && blob->bytes.data[blob->bytes.len - 1] != '\n';
 
@@ -261,8 +261,8 @@ static int compare_sides(struct file_change *change, struct file_diff *diff, boo
     if (is_link(diff) || (!with_hunks && (was->len == 0 || now->len == 0))) {
         if (blob_equals(&diff->was, &diff->now) && !diff->is_retyped)
             return 0;
-        change->added = lines_of(&diff->now);
-        change->removed = lines_of(&diff->was);
+        change->added = count_blob_lines(&diff->now);
+        change->removed = count_blob_lines(&diff->was);
         return 0;
     }
     if (with_hunks)
@@ -320,7 +320,7 @@ static int compare_diff_range(const struct change_set *set, struct file_change *
 {
     int r = find_diff_range(set, change, &diff->hunks, err);
 
-    if (r < 0 && is_its_own(r)) {
+    if (r < 0 && is_file_error(r)) {
         set_failure(change, r, err);
         return 1;
     }
@@ -338,7 +338,7 @@ static int diff_change(const struct change_set *set, struct file_change *change,
                        struct err *err)
 {
     struct file_diff diff = FILE_DIFF_NONE;
-    int r = read_sides(set, change, &diff, err);
+    int r = read_both_sides(set, change, &diff, err);
 
     if (r == 0)
         r = compare_sides(change, &diff, with_hunks, err);
@@ -372,7 +372,7 @@ int file_diff_measure(const struct change_set *set, struct file_change *change, 
 int file_diff_hash(const struct change_set *set, struct file_change *change, struct err *err)
 {
     autodone(blob) struct blob now = BLOB_NONE;
-    int r = read_now(set, change, 0, &now);
+    int r = read_new_side(set, change, 0, &now);
 
     change->failure = 0;
     if (r == 0)

@@ -120,7 +120,7 @@ static char *find_pointer(int dir_fd)
 }
 
 /* Returns 1 if the repository is here, otherwise 0. */
-static int find_in(const char *const *roots, int dir_fd, const char *dir, struct git_location *ret)
+static int find_repository_in(const char *const *roots, int dir_fd, const char *dir, struct git_location *ret)
 {
     autofree char *pointer = find_pointer(dir_fd), *git = NULL, *to = NULL, *common = NULL;
     int r;
@@ -155,7 +155,7 @@ int git_location_find(const char *project_path, const char *const *roots, struct
     for (int i = 0; i < DEPTH_MAX; i++) {
         struct git_location location = GIT_LOCATION_NONE;
         autofd int dir = root_dirs_reach(roots, at, O_RDONLY | O_DIRECTORY);
-        int r = dir < 0 ? -ENOENT : find_in(roots, dir, at, &location); /* above the roots there is none for us */
+        int r = dir < 0 ? -ENOENT : find_repository_in(roots, dir, at, &location); /* above the roots there is none for us */
         char *slash = strrchr(at, '/');
 
         if (r == 1) {

@@ -60,7 +60,7 @@ static bool is_easy(size_t a, size_t b)
 }
 
 /* Myers' greedy search: how far each diagonal gets with `d` lines added and removed, for growing `d`; given up early. */
-static bool is_near(const struct hashed_lines *a, const struct hashed_lines *b)
+static bool are_texts_near(const struct hashed_lines *a, const struct hashed_lines *b)
 {
     autofree int64_t *furthest = xalloc((2 * LINE_DISTANCE_MOST + 3) * sizeof(*furthest));
     int64_t *on = furthest + LINE_DISTANCE_MOST + 1, n = (int64_t) a->count, m = (int64_t) b->count;
@@ -93,5 +93,5 @@ bool line_distance_is_small(const char *was, size_t was_len, const char *now, si
     a.hashes = a_hashes;
     b.hashes = b_hashes;
     trim_equal_ends(&a, &b);
-    return is_easy(a.count, b.count) || is_near(&a, &b);
+    return is_easy(a.count, b.count) || are_texts_near(&a, &b);
 }

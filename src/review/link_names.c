@@ -82,7 +82,7 @@ static void directory_queue_add(struct directory_queue *queue, const char *path)
     queue->items[queue->count++] = xdup(path);
 }
 
-static unsigned char type_of(DIR *dir, const struct dirent *entry)
+static unsigned char dirent_type(DIR *dir, const struct dirent *entry)
 {
     struct stat st;
 
@@ -101,7 +101,7 @@ static int list_directory(struct link_search *search, struct directory_queue *qu
     if (!dir)
         return path_is_absent(-errno) || errno == EACCES || errno == ENAMETOOLONG ? 0 : -errno;
     for (const struct dirent *entry; (entry = directory_next(dir));) {
-        unsigned char type = type_of(dir, entry);
+        unsigned char type = dirent_type(dir, entry);
         if (type != DT_LNK && type != DT_DIR)
             continue;
         if (type == DT_DIR && (strcasecmp(entry->d_name, ".git") == 0 || strcmp(entry->d_name, "node_modules") == 0))
@@ -240,7 +240,7 @@ static void region_done(struct link_region *region)
     free(region->name);
 }
 
-static void take_regions(struct link_search *search)
+static void take_found_regions(struct link_search *search)
 {
     struct link_names *names = search->names, *found = &search->found;
     size_t kept = 0;
@@ -278,7 +278,7 @@ static size_t find_target(const struct link_names *names, const char *target, si
     return low;
 }
 
-static enum acknowledge check_at(const struct link_names *names, const char *path, size_t len, bool is_link)
+static enum acknowledge check_in_region(const struct link_names *names, const char *path, size_t len, bool is_link)
 {
     bool is_all;
 
@@ -302,13 +302,13 @@ static enum acknowledge check_path(const struct link_names *names, const char *e
 {
     autofree char *path = names->count > 0 ? lowercase_copy(exact) : NULL;
     size_t len = path ? strlen(path) : 0;
-    enum acknowledge reason = path ? check_at(names, path, len, is_link) : ACKNOWLEDGE_NOTHING;
+    enum acknowledge reason = path ? check_in_region(names, path, len, is_link) : ACKNOWLEDGE_NOTHING;
 
     while (reason == ACKNOWLEDGE_NOTHING && len > 0) {
         do
             len--;
         while (len > 0 && path[len] != '/');
-        reason = check_at(names, path, len, is_link);
+        reason = check_in_region(names, path, len, is_link);
     }
     return reason;
 }
@@ -336,7 +336,7 @@ static bool follow_named(struct link_search *search, struct searched_link *link,
 }
 
 /* Repeats until nothing is new, because a link may lead to other links, which thereby get new names. */
-static void follow_all(struct link_search *search)
+static void follow_links(struct link_search *search)
 {
     bool has_more = true;
 
@@ -346,7 +346,7 @@ static void follow_all(struct link_search *search)
             if (!search->links[i].is_followed && follow_named(search, &search->links[i], round == 0))
                 has_more = true;
         }
-        take_regions(search);
+        take_found_regions(search);
     }
 }
 
@@ -382,7 +382,7 @@ int link_names_load(const struct edit_list *edits, const char *prefix, struct li
         r = find_links(&search);
     if (r < 0)
         return err_errno(err, r, "looking for links in '%s'", search.root_path);
-    follow_all(&search);
+    follow_links(&search);
     return 0;
 }
 

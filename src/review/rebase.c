@@ -95,8 +95,8 @@ static int replace_text(struct rebase *rb, const struct edit *edit, const struct
     return r < 0 ? err_errno(err, r, "holding a merged text") : note_merge_base(rb, edit, re, err);
 }
 
-static int decide_conflict(struct rebase *rb, enum rebase_strategy strategy, struct reconcile *re, struct rebase_file *file,
-                           struct err *err)
+static int rebase_decide_conflict(struct rebase *rb, enum rebase_strategy strategy, struct reconcile *re,
+                                  struct rebase_file *file, struct err *err)
 {
     if (re->is_hard || strategy == REBASE_MERGE || strategy == REBASE_REGENERATE) {
         file->outcome = REBASE_CONFLICT;
@@ -115,7 +115,7 @@ static int decide_conflict(struct rebase *rb, enum rebase_strategy strategy, str
     return note_merge_base(rb, file->edit, re, err);
 }
 
-static int decide_edit(struct rebase *rb, enum rebase_strategy strategy, size_t i, struct err *err)
+static int rebase_decide_edit(struct rebase *rb, enum rebase_strategy strategy, size_t i, struct err *err)
 {
     static const enum threeway_favor favors[] = { THREEWAY_NONE, THREEWAY_NONE, THREEWAY_PROJECT, THREEWAY_AGENT };
     autodone(reconcile) struct reconcile re = RECONCILE_EMPTY;
@@ -127,7 +127,7 @@ static int decide_edit(struct rebase *rb, enum rebase_strategy strategy, size_t 
         return r;
     rb->moved_count++;
     if (re.state == RECONCILE_CONFLICT)
-        return decide_conflict(rb, strategy, &re, file, err);
+        return rebase_decide_conflict(rb, strategy, &re, file, err);
     file->outcome = REBASE_MERGED;
     return strategy == REBASE_REGENERATE ? 0 : replace_text(rb, file->edit, &re, err);
 }
@@ -146,7 +146,7 @@ int rebase_plan(const char *delta_path, const struct selection *selection, enum 
         return r;
     ret->files = xalloc((ret->edits.count + 1) * sizeof(*ret->files));
     for (size_t i = 0; i < ret->edits.count && r == 0; i++)
-        r = decide_edit(ret, strategy, i, err);
+        r = rebase_decide_edit(ret, strategy, i, err);
     if (r < 0)
         rebase_done(ret);
     return r;

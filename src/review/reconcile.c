@@ -97,7 +97,7 @@ static bool is_text(const struct file_state *state)
 }
 
 /* libgit2 would take minutes, and cannot be interrupted. */
-static bool is_far(const struct file_state *merge_base, const struct file_state *other)
+static bool are_texts_far(const struct file_state *merge_base, const struct file_state *other)
 {
     return !line_distance_is_small(merge_base->bytes.data, merge_base->bytes.len, other->bytes.data, other->bytes.len);
 }
@@ -119,7 +119,7 @@ static int merge_moved(const struct edit *edit, struct reconcile *re, enum three
                              : "has changed in the project meanwhile, and is of another kind");
         return 0;
     }
-    if (is_far(&re->merge_base, &re->project) || is_far(&re->merge_base, &re->agent)) {
+    if (are_texts_far(&re->merge_base, &re->project) || are_texts_far(&re->merge_base, &re->agent)) {
         set_conflict(re, "has changed in the project meanwhile, and has too little in common with what it was to be merged");
         return 0;
     }
@@ -188,7 +188,7 @@ static int reconcile_edit(const struct edit_list *list, const struct edit *edit,
 
 /* ---- the three versions ---- */
 
-static int read_one(int dirfd, const char *path, struct file_state *state, struct err *err)
+static int read_file_version(int dirfd, const char *path, struct file_state *state, struct err *err)
 {
     int r = file_state_read(dirfd, path, state);
 
@@ -198,12 +198,12 @@ static int read_one(int dirfd, const char *path, struct file_state *state, struc
     return err_errno(err, r, "reading %s", shown);
 }
 
-static int read_sides(const struct edit_list *list, const struct edit *edit, struct reconcile *re, struct err *err)
+static int read_versions(const struct edit_list *list, const struct edit *edit, struct reconcile *re, struct err *err)
 {
-    int r = read_one(list->base_fd, edit->path, &re->project, err);
+    int r = read_file_version(list->base_fd, edit->path, &re->project, err);
 
     if (r == 0 && edit->now)
-        r = read_one(list->delta.data_fd, edit->path, &re->agent, err);
+        r = read_file_version(list->delta.data_fd, edit->path, &re->agent, err);
     if (r < 0)
         return r;
     /* It changed after the walk. */
@@ -226,7 +226,7 @@ int reconcile_make(const struct edit_list *list, const struct edit *edit, enum t
 {
     const struct base_entry *entry = change_log_index_find(&list->log_index, edit->path);
     autodone(reconcile) struct reconcile re = RECONCILE_EMPTY;
-    int r = read_sides(list, edit, &re, err);
+    int r = read_versions(list, edit, &re, err);
 
     if (r < 0)
         return r;

@@ -80,7 +80,7 @@ static void hash_candidate(struct rename_search *s, const struct candidates *lis
 }
 
 /* Hashes only files whose size occurs on both sides. */
-static void hash_all(struct rename_search *s)
+static void hash_candidates(struct rename_search *s)
 {
     size_t i = 0, k = 0;
 
@@ -236,7 +236,7 @@ static void keep_comparable(struct candidates *list, uint64_t *bytes)
     }
 }
 
-static bool is_open(const struct candidates *list)
+static bool has_unpaired(const struct candidates *list)
 {
     for (size_t i = 0; i < list->count; i++) {
         if (!list->items[i].is_taken)
@@ -251,7 +251,7 @@ static void match_similar(struct rename_search *s)
     size_t count = 0, cap = 0;
     uint64_t bytes = 0;
 
-    if (!is_open(&s->gone) || !is_open(&s->come))
+    if (!has_unpaired(&s->gone) || !has_unpaired(&s->come))
         return;
     keep_comparable(&s->gone, &bytes);
     keep_comparable(&s->come, &bytes);
@@ -310,7 +310,7 @@ struct rename *rename_find(const struct edit_list *edits)
     if (s.gone.count > 0 && s.come.count > 0) {
         sort_candidates(&s.gone, by_size);
         sort_candidates(&s.come, by_size);
-        hash_all(&s);
+        hash_candidates(&s);
         sort_candidates(&s.gone, by_hash_and_name);
         sort_candidates(&s.come, by_hash_and_name);
         match_equal(&s, compare_hash_and_name);

@@ -117,7 +117,7 @@ static int add_link(const struct staged_tree *re, const char *path, const struct
     return r < 0 ? r : symlinkat(target, parent, name) < 0 ? -errno : 0;
 }
 
-static int add_one(const struct staged_tree *re, const char *path, const struct planned *planned)
+static int stage_edit(const struct staged_tree *re, const char *path, const struct planned *planned)
 {
     int r = make_parents(re, path);
 
@@ -168,7 +168,7 @@ static int is_emptied(const struct staged_tree *re, const char *path)
 }
 
 /* Like apply_txn: a directory is removed only if nothing is left in it, such as a file that the agent never saw. */
-static int remove_one(const struct staged_tree *re, const char *path, const struct planned *planned)
+static int stage_removal(const struct staged_tree *re, const char *path, const struct planned *planned)
 {
     int r = make_parents(re, path);
 
@@ -184,7 +184,7 @@ static int remove_one(const struct staged_tree *re, const char *path, const stru
     return r < 0 ? r : put_marker(re, path);
 }
 
-static int add_all(const struct staged_tree *re, const struct edit_list *edits, const struct planned *all, struct err *err)
+static int stage_edits(const struct staged_tree *re, const struct edit_list *edits, const struct planned *all, struct err *err)
 {
     for (size_t k = 0; k < 2 * edits->count; k++) {
         /* First additions from the top, then deletions from the bottom. */
@@ -194,7 +194,7 @@ static int add_all(const struct staged_tree *re, const struct edit_list *edits, 
         if (!planned->is_taken || !planned->has_change || goes != !planned->now)
             continue;
         const char *path = edits->items[i].path;
-        int r = goes ? remove_one(re, path, planned) : add_one(re, path, planned);
+        int r = goes ? stage_removal(re, path, planned) : stage_edit(re, path, planned);
         if (r < 0) {
             autofree char *shown = apply_txn_quote(path);
             return r == -ESTALE ? err_set(err, ERR_ABORTED, r, "%s changed while it was being read", shown)
@@ -219,5 +219,5 @@ int staged_tree_make(const char *delta_path, const char *base_path, int base_fd,
         return err_errno(err, -EIO, "opening '%s'", delta_path);
     re.data_fd = data;
     re.work_fd = work;
-    return add_all(&re, edits, all, err);
+    return stage_edits(&re, edits, all, err);
 }

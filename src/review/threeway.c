@@ -17,7 +17,7 @@ static const char *next_line(const char *at, const char *end)
     return newline ? newline + 1 : end;
 }
 
-static size_t run_of(const char *at, const char *end, char c)
+static size_t marker_run_length(const char *at, const char *end, char c)
 {
     size_t n = 0;
 
@@ -35,7 +35,7 @@ static size_t longest_marker(const struct buf *text)
     for (const char *at = text->data; at && at < end; at = next_line(at, end)) {
         if (!strchr("<|=>", *at) || *at == 0)
             continue;
-        size_t n = run_of(at, end, *at);
+        size_t n = marker_run_length(at, end, *at);
         longest = n > longest ? n : longest;
     }
     return longest;
@@ -56,7 +56,7 @@ static size_t marker_size(const struct buf *base, const struct buf *project, con
 
 static bool is_marker(const char *at, const char *end, char c, size_t size)
 {
-    return run_of(at, end, c) == size;
+    return marker_run_length(at, end, c) == size;
 }
 
 /* Extracts the conflicts from the text with markers. */
@@ -86,7 +86,7 @@ static void find_hunks(struct threeway *merge, size_t size)
     }
 }
 
-static git_merge_file_input input_of(const struct buf *text, const char *label)
+static git_merge_file_input merge_input(const struct buf *text, const char *label)
 {
     git_merge_file_input input = { .version = GIT_MERGE_FILE_INPUT_VERSION };
 
@@ -113,7 +113,8 @@ static int merge_texts(const struct libgit *git, const git_merge_file_input inpu
 int threeway_make(const struct buf *base, const struct buf *project, const struct buf *agent, enum threeway_favor favor,
                   struct threeway *ret, struct err *err)
 {
-    const git_merge_file_input inputs[] = { input_of(base, "base"), input_of(project, "project"), input_of(agent, "agent") };
+    const git_merge_file_input inputs[] = { merge_input(base, "base"), merge_input(project, "project"),
+                                            merge_input(agent, "agent") };
     size_t size = marker_size(base, project, agent);
     const struct libgit *git;
     git_merge_file_options options;

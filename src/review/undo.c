@@ -14,7 +14,7 @@
 #include "review/approve_int.h"
 
 /* The state to which one path is restored. */
-struct wish_back {
+struct restored_path {
     const struct apply_step *step;
     mode_t now;
     bool is_mode_only;
@@ -28,7 +28,7 @@ struct undo_apply {
     struct approve_locks *locks;
     int record_fd; /* owned: of the transaction that is undone */
     struct apply_journal journal;
-    struct wish_back *backs; /* owned */
+    struct restored_path *backs; /* owned */
     size_t count, cap;
 };
 
@@ -70,11 +70,11 @@ static bool is_as_written(const struct apply_step *step, const struct file_state
     return *step->hash && has_hash(state, step->hash);
 }
 
-static struct wish_back *add_back(struct undo_apply *u, const struct apply_step *step, const struct stat *is)
+static struct restored_path *add_restored_path(struct undo_apply *u, const struct apply_step *step, const struct stat *is)
 {
     vec_room(&u->backs, &u->cap, u->count);
-    struct wish_back *back = &u->backs[u->count++];
-    *back = (struct wish_back){ .step = step, .was = *is, .now = step->was.mode };
+    struct restored_path *back = &u->backs[u->count++];
+    *back = (struct restored_path){ .step = step, .was = *is, .now = step->was.mode };
     back->attrs.st_uid = step->was.uid;
     back->attrs.st_gid = step->was.gid;
     back->attrs.st_mtim = clock_timespec_of_ns(step->was.mtime_ns);
@@ -113,7 +113,7 @@ static void check_put(struct undo_apply *u, const struct apply_step *step, const
     if (!is_as_written(step, state))
         add_moved(u->out, step->path);
     else
-        add_back(u, dir ? dir : step, &state->st);
+        add_restored_path(u, dir ? dir : step, &state->st);
 }
 
 static int check_step(struct undo_apply *u, const struct apply_step *step)
@@ -129,26 +129,26 @@ static int check_step(struct undo_apply *u, const struct apply_step *step)
         if (((state.st.st_mode ^ step->now.mode) & (S_IFMT | 0777)))
             add_moved(u->out, step->path);
         else
-            add_back(u, step, &state.st)->is_mode_only = true;
+            add_restored_path(u, step, &state.st)->is_mode_only = true;
     } else if (step->kind == APPLY_STEP_RMDIR) {
         if (!is_removed_for_put(u, step) && !state.st.st_mode)
-            add_back(u, step, &state.st);
+            add_restored_path(u, step, &state.st);
         else if (state.st.st_mode && !S_ISDIR(state.st.st_mode) && !is_removed_for_put(u, step))
             add_moved(u->out, step->path);
     } else if (state.st.st_mode) {
         add_moved(u->out, step->path);
     } else {
-        add_back(u, step, &state.st);
+        add_restored_path(u, step, &state.st);
     }
     return 0;
 }
 
 static int by_path(const void *a, const void *b)
 {
-    return strcmp(((const struct wish_back *) a)->step->path, ((const struct wish_back *) b)->step->path);
+    return strcmp(((const struct restored_path *) a)->step->path, ((const struct restored_path *) b)->step->path);
 }
 
-static int check_all(struct undo_apply *u, struct err *err)
+static int check_restored_paths(struct undo_apply *u, struct err *err)
 {
     for (size_t i = 0; i < u->journal.count; i++) {
         int r = check_step(u, &u->journal.steps[i]);
@@ -164,10 +164,10 @@ static int check_all(struct undo_apply *u, struct err *err)
 
 /* ---- the transaction ---- */
 
-static void add_changes(struct undo_apply *u, struct apply_txn *txn)
+static void add_restoring_changes(struct undo_apply *u, struct apply_txn *txn)
 {
     for (size_t i = 0; i < u->count; i++) {
-        const struct wish_back *back = &u->backs[i];
+        const struct restored_path *back = &u->backs[i];
         struct apply_txn_change change = {
             .path = back->step->path,
             .now = back->now,
@@ -191,7 +191,7 @@ static int apply_undo(struct undo_apply *u, const char *id, const struct buf *fo
 
     if (r < 0)
         return r;
-    add_changes(u, txn);
+    add_restoring_changes(u, txn);
     r = apply_txn_stage(txn, err);
     if (r == 0)
         r = apply_txn_commit(txn, &texts, err);
@@ -300,7 +300,7 @@ int undo_run(const char *delta_path, const char *id, const struct undo_options *
     if (r == 0)
         r = find_record(&u, id, err);
     if (r == 0)
-        r = check_all(&u, err);
+        r = check_restored_paths(&u, err);
     if (r == 0 && ret->moved_count > 0)
         r = 1;
     if (r == 0 && !options->is_dry)

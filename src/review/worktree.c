@@ -108,7 +108,7 @@ static int find_prefix(struct worktree *wt, const char *project_path, int projec
 }
 
 /* Tells whether the library opened the directory that was checked. */
-static bool is_at(const char *path, int fd)
+static bool is_directory_at(const char *path, int fd)
 {
     struct stat a, b;
 
@@ -125,8 +125,8 @@ static int open_repository(struct worktree *wt, const char *project_path, const 
     }
     if (r < 0)
         return libgit_failed(wt->git, "opening the repository", err);
-    if (!is_at(wt->git->git_repository_path(wt->repo), location->git_fd) ||
-        !is_at(wt->git->git_repository_commondir(wt->repo), location->common_fd))
+    if (!is_directory_at(wt->git->git_repository_path(wt->repo), location->git_fd) ||
+        !is_directory_at(wt->git->git_repository_commondir(wt->repo), location->common_fd))
         return reject_repository(err, project_path, "is in a repository that changes while it is looked at");
     if (wt->git->git_repository_is_bare(wt->repo))
         return reject_repository(err, project_path, "is a repository without a work tree");

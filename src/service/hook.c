@@ -37,7 +37,7 @@ void hook_list_done(struct hook_list *list)
     *list = (struct hook_list){ 0 };
 }
 
-static int take_text(const json_t *object, const char *key, size_t max, char **ret, struct err *err)
+static int hook_take_text(const json_t *object, const char *key, size_t max, char **ret, struct err *err)
 {
     const json_t *value = json_object_get(object, key);
 
@@ -49,9 +49,9 @@ static int take_text(const json_t *object, const char *key, size_t max, char **r
 }
 
 /* The name appears in messages and in the audit. */
-static int take_name(const json_t *object, struct hook *hook, struct err *err)
+static int hook_take_name(const json_t *object, struct hook *hook, struct err *err)
 {
-    int r = take_text(object, "name", NAME_BYTES_MAX, &hook->name, err);
+    int r = hook_take_text(object, "name", NAME_BYTES_MAX, &hook->name, err);
 
     for (const char *at = hook->name; at && *at; at++)
         if ((unsigned char) *at < 0x20 || *at == 0x7f || (unsigned char) *at >= 0x80)
@@ -59,7 +59,7 @@ static int take_name(const json_t *object, struct hook *hook, struct err *err)
     return r;
 }
 
-static int take_args(const json_t *object, struct hook *hook, struct err *err)
+static int hook_take_args(const json_t *object, struct hook *hook, struct err *err)
 {
     const json_t *list = json_object_get(object, "args");
     size_t count = json_array_size(list);
@@ -78,7 +78,7 @@ static int take_args(const json_t *object, struct hook *hook, struct err *err)
     return 0;
 }
 
-static int take_timeout(const json_t *object, struct hook *hook, struct err *err)
+static int hook_take_timeout(const json_t *object, struct hook *hook, struct err *err)
 {
     const json_t *value = json_object_get(object, "timeout");
     int r = 0;
@@ -115,19 +115,19 @@ static int check_keys(const json_t *object, struct err *err)
     return 0;
 }
 
-static int take_hook(const json_t *object, struct hook *hook, struct err *err)
+static int hook_parse(const json_t *object, struct hook *hook, struct err *err)
 {
     const json_t *required = json_object_get(object, "required");
     int r = check_keys(object, err);
 
     hook->is_required = !required || json_is_true(required);
     if (r == 0)
-        r = take_name(object, hook, err);
+        r = hook_take_name(object, hook, err);
     if (r == 0)
-        r = take_text(object, "command", TEXT_BYTES_MAX, &hook->command, err);
+        r = hook_take_text(object, "command", TEXT_BYTES_MAX, &hook->command, err);
     if (r == 0)
-        r = take_args(object, hook, err);
-    return r < 0 ? r : take_timeout(object, hook, err);
+        r = hook_take_args(object, hook, err);
+    return r < 0 ? r : hook_take_timeout(object, hook, err);
 }
 
 int hook_list_add(struct hook_list *list, const json_t *given, enum hook_source source, const char *where, struct err *err)
@@ -136,7 +136,7 @@ int hook_list_add(struct hook_list *list, const json_t *given, enum hook_source 
         return err_invalid(err, "%s must be a list of at most %d hooks", where, HOOKS_MAX);
     for (size_t i = 0; i < json_array_size(given); i++) {
         struct hook hook = { .source = source };
-        int r = take_hook(json_array_get(given, i), &hook, err);
+        int r = hook_parse(json_array_get(given, i), &hook, err);
 
         if (r < 0) {
             hook_done(&hook);
@@ -160,7 +160,7 @@ int hook_list_add_text(struct hook_list *list, const char *text, size_t len, enu
     return r;
 }
 
-static json_t *json_of(const struct hook *hook, const json_t *given)
+static json_t *hook_to_json(const struct hook *hook, const json_t *given)
 {
     const json_t *description = json_object_get(given, "description");
     json_t *args = json_array();
@@ -186,6 +186,6 @@ int hook_list_normalise(const json_t *given, const char *where, json_t **ret, st
         return r;
     *ret = json_array();
     for (size_t i = 0; i < list.count; i++)
-        json_array_append_new(*ret, json_of(&list.items[i], json_array_get(given, i)));
+        json_array_append_new(*ret, hook_to_json(&list.items[i], json_array_get(given, i)));
     return 0;
 }

@@ -105,7 +105,7 @@ void hook_box_done(struct hook_box *box)
 }
 
 /* Its supervisor ends when it notices that it has no owner, which may take a moment. */
-static int sweep_one(const char *name, int dir_fd, void *cookie)
+static int sweep_hook_box(const char *name, int dir_fd, void *cookie)
 {
     struct service *service = cookie;
     struct err err = ERR_NONE;
@@ -125,7 +125,7 @@ void hook_boxes_sweep(struct service *service)
 {
     struct err err = ERR_NONE;
 
-    if (state_dir_each(&service->state_dir, sweep_one, service, &err) < 0)
+    if (state_dir_each(&service->state_dir, sweep_hook_box, service, &err) < 0)
         log_warn("what hooks ran in is not looked for", LOG_STR("error", err.text));
 }
 
@@ -136,7 +136,7 @@ struct tail {
     uint64_t total;
 };
 
-static int take_output(enum ctl_stream stream, const void *bytes, size_t len, void *cookie)
+static int on_hook_output(enum ctl_stream stream, const void *bytes, size_t len, void *cookie)
 {
     struct tail *tail = cookie;
     const char *from = bytes;
@@ -149,7 +149,7 @@ static int take_output(enum ctl_stream stream, const void *bytes, size_t len, vo
 }
 
 /* Line by line: a newline is the only control character that goes to a terminal. */
-static void write_out(const struct tail *tail, struct hook_result *ret)
+static void write_hook_output(const struct tail *tail, struct hook_result *ret)
 {
     size_t len = tail->total < HOOK_OUTPUT_TAIL ? (size_t) tail->total : HOOK_OUTPUT_TAIL, begin = 0;
     uint64_t first = tail->total - len;
@@ -170,7 +170,7 @@ static void write_out(const struct tail *tail, struct hook_result *ret)
 
 /* ---- running ---- */
 
-static void say(struct hook_result *ret, const char *text)
+static void set_hook_message(struct hook_result *ret, const char *text)
 {
     if (ret->output.len > 0 && ret->output.data[ret->output.len - 1] != '\n')
         buf_add_char(&ret->output, '\n');
@@ -179,7 +179,7 @@ static void say(struct hook_result *ret, const char *text)
     buf_add_char(&ret->output, '\n');
 }
 
-static void judge(const struct hook *hook, const struct ctl_finished *finished, struct hook_result *ret)
+static void judge_hook_exit(const struct hook *hook, const struct ctl_finished *finished, struct hook_result *ret)
 {
     autofree char *text = NULL;
 
@@ -188,16 +188,16 @@ static void judge(const struct hook *hook, const struct ctl_finished *finished, 
     if (finished->end == CTL_END_TIMED_OUT) {
         ret->status = HOOK_TIMED_OUT;
         ret->exit_code = 124;
-        say(ret, "it took too long, and was killed");
+        set_hook_message(ret, "it took too long, and was killed");
     } else if (finished->end == CTL_END_NOT_STARTED) {
         text = xprintf("cannot run '%s': %s", hook->command, finished->text);
         ret->status = HOOK_FAILED;
-        say(ret, text);
+        set_hook_message(ret, text);
     } else if (finished->end != CTL_END_EXITED && finished->end != CTL_END_SIGNALED) {
         ret->status = HOOK_ERROR;
-        say(ret, "the sandbox ended first");
+        set_hook_message(ret, "the sandbox ended first");
     } else if (finished->flags & CTL_FINISHED_OOM) {
-        say(ret, "it ran out of memory");
+        set_hook_message(ret, "it ran out of memory");
     }
 }
 
@@ -205,7 +205,7 @@ static int run_command(struct hook_box *box, const struct hook_call *call, struc
                        struct err *err)
 {
     autodone(execution_config) struct execution_config config = { 0 };
-    struct exec_sink sink = { .fn = take_output, .cookie = tail, .cancel_fd = call->cancel_fd };
+    struct exec_sink sink = { .fn = on_hook_output, .cookie = tail, .cancel_fd = call->cancel_fd };
     struct execution_limits none = { 0 }, limits;
     size_t count = 0;
     enum ctl_state state;
@@ -243,7 +243,7 @@ static int run_command(struct hook_box *box, const struct hook_call *call, struc
 }
 
 /* Makes the tree for this hook alone. */
-static int lay_out(struct hook_box *box, struct err *err)
+static int make_hook_delta(struct hook_box *box, struct err *err)
 {
     int r = file_remove_tree(box->dir_fd, "delta");
     autofd int staged = path_open_beneath(box->dir_fd, STAGED, O_RDONLY | O_DIRECTORY, 0);
@@ -254,28 +254,29 @@ static int lay_out(struct hook_box *box, struct err *err)
 }
 
 /* An error of the sandbox is reported as a result as well: untested changes must not be applied. */
-static int run(struct hook_box *box, const struct hook_call *call, struct tail *tail, struct hook_result *ret, struct err *err)
+static int run_hook(struct hook_box *box, const struct hook_call *call, struct tail *tail, struct hook_result *ret,
+                    struct err *err)
 {
     autodone(launch) struct launch launched = LAUNCH_NONE;
     struct launch_wait wait = { .within_ms = LAUNCH_MS, .cancel_fd = call->cancel_fd };
     struct exec_result result = { 0 };
-    int r = lay_out(box, err);
+    int r = make_hook_delta(box, err);
 
     if (r == 0)
         r = launch(&box->service->state_dir, box->name, LAUNCH_OWNED, &wait, &launched, err);
     if (r == 0)
         r = run_command(box, call, tail, &result, err);
     launch_stop(&launched, 0, NULL, NULL);
-    write_out(tail, ret);
+    write_hook_output(tail, ret);
     if (r == -ECANCELED && tail->total > HOOK_OUTPUT_MAX) {
         ret->status = HOOK_FAILED;
         ret->exit_code = 137;
-        say(ret, "it printed more than anybody reads, and was killed");
+        set_hook_message(ret, "it printed more than anybody reads, and was killed");
         *err = ERR_NONE;
         return 0;
     }
     if (r == 0)
-        judge(call->hook, &result.finished, ret);
+        judge_hook_exit(call->hook, &result.finished, ret);
     return r;
 }
 
@@ -284,14 +285,14 @@ int hook_box_run(struct hook_box *box, const struct hook_call *call, struct hook
     autofree char *ring = xalloc(HOOK_OUTPUT_TAIL);
     struct tail tail = { .bytes = ring };
     int64_t began_ns = clock_now_ns();
-    int r = run(box, call, &tail, ret, err);
+    int r = run_hook(box, call, &tail, ret, err);
 
     ret->duration_ns = clock_now_ns() - began_ns;
     if (r == -ECANCELED || r == -EINTR)
         return err_set(err, ERR_CANCELLED, -ECANCELED, "nobody waits for the hooks any more; nothing was applied");
     if (r < 0) {
         ret->status = HOOK_ERROR;
-        say(ret, err->text);
+        set_hook_message(ret, err->text);
         *err = ERR_NONE;
     }
     return 0;

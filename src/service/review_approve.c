@@ -90,7 +90,7 @@ static bool is_all_done(const struct review_approved *out)
 /* ---- refusals ---- */
 
 /* "3 changes WHAT; nothing was applied". */
-static int refuse(struct err *err, enum err_code code, const char *reason, size_t count, const char *what)
+static int refuse_count(struct err *err, enum err_code code, const char *reason, size_t count, const char *what)
 {
     static const char *const verbs[][2] = { { "are ", "is " }, { "were ", "was " }, { "have ", "has " } };
     const char *verb = "";
@@ -112,12 +112,12 @@ static int refuse(struct err *err, enum err_code code, const char *reason, size_
 static int refuse_unshown(const struct approval_run *a, size_t count, bool is_late, struct err *err)
 {
     if (is_late)
-        return refuse(err, ERR_ABORTED, "DIFF_STALE", count, "were changed meanwhile");
+        return refuse_count(err, ERR_ABORTED, "DIFF_STALE", count, "were changed meanwhile");
     if (a->request->hashes)
-        return refuse(err, ERR_ABORTED, "DIFF_STALE", count, "are not what was seen");
+        return refuse_count(err, ERR_ABORTED, "DIFF_STALE", count, "are not what was seen");
     if (a->out->approve.stale_count == 0 && a->decision.seen.count == 0)
-        return refuse(err, ERR_ABORTED, "DIFF_NOT_SERVED", count, "nobody has looked at");
-    return refuse(err, ERR_ABORTED, "DIFF_STALE", count, "were made or changed since the diff was shown");
+        return refuse_count(err, ERR_ABORTED, "DIFF_NOT_SERVED", count, "nobody has looked at");
+    return refuse_count(err, ERR_ABORTED, "DIFF_STALE", count, "were made or changed since the diff was shown");
 }
 
 /* Reports the changes that approve_run() refused. */
@@ -127,11 +127,11 @@ static int refuse_changes(const struct approval_run *a, bool is_late, struct err
     size_t unshown = approve->stale_count - approve->lost_hunk_count + approve->unshown_count;
 
     if (approve->unaccepted_count > 0)
-        return refuse(err, ERR_INVALID_ARGUMENT, "NOT_ACCEPTED", approve->unaccepted_count,
-                      "may not be applied by the sandbox's acceptance");
+        return refuse_count(err, ERR_INVALID_ARGUMENT, "NOT_ACCEPTED", approve->unaccepted_count,
+                            "may not be applied by the sandbox's acceptance");
     if (approve->unacknowledged_count > 0)
-        return refuse(err, ERR_FAILED_PRECONDITION, "UNACKNOWLEDGED", approve->unacknowledged_count,
-                      "may run on this host later without being called");
+        return refuse_count(err, ERR_FAILED_PRECONDITION, "UNACKNOWLEDGED", approve->unacknowledged_count,
+                            "may run on this host later without being called");
     if (a->decision.is_other_diff)
         return err_set_reason(
             err, err_set(err, ERR_ABORTED, -ESTALE, "the changes are not those of diffHash any more; nothing was applied"),
@@ -139,17 +139,17 @@ static int refuse_changes(const struct approval_run *a, bool is_late, struct err
     if (unshown > 0)
         return refuse_unshown(a, unshown, is_late, err);
     if (approve->conflict_count > 0)
-        return refuse(err, ERR_FAILED_PRECONDITION, "CONFLICTS", approve->conflict_count,
-                      "cannot be applied: the project has changed there, too");
+        return refuse_count(err, ERR_FAILED_PRECONDITION, "CONFLICTS", approve->conflict_count,
+                            "cannot be applied: the project has changed there, too");
     if (is_late)
         return refuse_unshown(a, approve->stale_count, true, err);
-    return refuse(err, ERR_ABORTED, "HUNK_UNKNOWN", approve->stale_count, "have other hunks than those that are named");
+    return refuse_count(err, ERR_ABORTED, "HUNK_UNKNOWN", approve->stale_count, "have other hunks than those that are named");
 }
 
 /* ---- the plan ---- */
 
 /* Makes the dry run. Writes only the tree for the hooks. */
-static int plan(struct approval_run *a, struct err *err)
+static int plan_approval(struct approval_run *a, struct err *err)
 {
     struct review_approved *out = a->out;
     /* A sandbox that can only be quiesced by a stop runs on until the plan has shown that there is a reason to stop it. */
@@ -186,7 +186,7 @@ static int plan(struct approval_run *a, struct err *err)
 
 /* Others could change the sandbox until now, so the agent's changes are read again; the caller decides whether a difference
  * matters. Returns 1 if they differ. */
-static int look_again(struct approval_run *a, struct err *err)
+static int reread_changes(struct approval_run *a, struct err *err)
 {
     char planned[CHANGE_SET_HASH_MAX];
     int r;
@@ -224,7 +224,7 @@ static int try_hooks(struct approval_run *a, const char *id, struct err *err)
     if (r == 0)
         r = review_lock_try(a->review_lock, err);
     if (r == 0)
-        r = look_again(a, err);
+        r = reread_changes(a, err);
     if (r < 0)
         return r;
     /* New changes were not decided about, and stay. */
@@ -234,7 +234,7 @@ static int try_hooks(struct approval_run *a, const char *id, struct err *err)
 
 /* From here on nothing may change. If the sandbox could write until now, because it was not quiesced or ends with this
  * approval, its writes would otherwise be applied unseen, or be lost. */
-static int hold_for_run(struct approval_run *a, struct err *err)
+static int quiesce_for_run(struct approval_run *a, struct err *err)
 {
     bool could_change =
         sandbox_row_state(&a->review_lock->row) == SANDBOX_STATE_ACTIVE && (a->ends || !review_lock_is_calm(a->review_lock));
@@ -242,7 +242,7 @@ static int hold_for_run(struct approval_run *a, struct err *err)
     int r = a->ends ? review_lock_halt(a->review_lock, err) : review_lock_hold(a->review_lock, err);
 
     if (r == 0 && could_change)
-        r = look_again(a, err);
+        r = reread_changes(a, err);
     if (r <= 0 || means_whatever_is_there)
         return r < 0 ? r : 0;
     return err_set_reason(err,
@@ -254,7 +254,7 @@ static int hold_for_run(struct approval_run *a, struct err *err)
 
 /* ---- the run ---- */
 
-static void on_owed(const struct approve *approve, struct buf *out, void *cookie)
+static void on_follow_up_text(const struct approve *approve, struct buf *out, void *cookie)
 {
     struct approval_run *a = cookie;
     const struct review_follow_up what = { a->request->actor, a->request->is_automatic, a->ends };
@@ -265,7 +265,7 @@ static void on_owed(const struct approve *approve, struct buf *out, void *cookie
 
 /* The transaction is final: if the follow-up fails now, it is in the record, and the next operation on the sandbox
  * completes it. Rows of provenance are written nevertheless if possible, so that the changes can be committed. */
-static int finish(struct approval_run *a, char ***ret_ids, struct err *err)
+static int finish_approval(struct approval_run *a, char ***ret_ids, struct err *err)
 {
     struct review_approved *out = a->out;
     const char *approval_id = out->approve.id;
@@ -301,7 +301,7 @@ static int finish(struct approval_run *a, char ***ret_ids, struct err *err)
     return 0;
 }
 
-static void tell(struct approval_run *a)
+static void send_approval_event(struct approval_run *a)
 {
     struct review_approved *out = a->out;
     json_t *details = json_pack("{s:s, s:I, s:I, s:s}", "approvalId", out->approve.id, "applied", (json_int_t) out->applied,
@@ -327,11 +327,11 @@ static void tell(struct approval_run *a)
                 a->ends ? "sandbox_approved" : "sandbox_partial_approved", a->request->actor, details);
 }
 
-static int apply(struct approval_run *a, struct err *err)
+static int apply_approval(struct approval_run *a, struct err *err)
 {
     struct review_approved *out = a->out;
     char **ids = NULL;
-    int r = hold_for_run(a, err);
+    int r = quiesce_for_run(a, err);
 
     if (r < 0)
         return r;
@@ -342,7 +342,7 @@ static int apply(struct approval_run *a, struct err *err)
                                              .codebase = review_lock_lands_in(a->review_lock),
                                              .umask = a->request->umask,
                                              .wait_ms = BUSY_WAIT_MS,
-                                             .owe = on_owed,
+                                             .owe = on_follow_up_text,
                                              .cookie = a };
     a->decision.given.hooks = a->was_tried ? DECISION_HOOKS_TRIED : DECISION_HOOKS_WAIVED;
     a->decision.given.tried = a->tried;
@@ -359,14 +359,14 @@ static int apply(struct approval_run *a, struct err *err)
     if (r > 0)
         return refuse_changes(a, !a->was_tried, err);
     out->applied_ns = clock_wall_ns();
-    r = finish(a, &ids, err);
+    r = finish_approval(a, &ids, err);
     if (r == 0 && a->request->creates_commit && ids && ids[0])
         review_commit_approved(a->review_lock, a->request, out, (const char *const *) ids);
     for (size_t i = 0; ids && ids[i]; i++)
         free(ids[i]);
     free(ids);
     if (r == 0 && !a->is_unsaid)
-        tell(a);
+        send_approval_event(a);
     return r;
 }
 
@@ -391,12 +391,12 @@ int reviews_approve(struct service *service, const struct caller *caller, const 
         r = approval_run_take_hooks(&a, err);
     }
     if (r == 0)
-        r = plan(&a, err);
+        r = plan_approval(&a, err);
     if (r == 0 && a.hooks.count > 0 && ret->approve.taken_count > 0)
         r = try_hooks(&a, id, err);
     ret->was_approved_before = r > 0;
     if (r == 0 && !request->is_dry && (a.chosen.count > 0 || a.ends))
-        r = apply(&a, err);
+        r = apply_approval(&a, err);
     bool has_ended = r == 0 && !request->is_dry && sandbox_row_state(&review_lock.row) == SANDBOX_STATE_APPROVED;
     chosen_done(&a.chosen);
     approval_decision_done(&a.decision);

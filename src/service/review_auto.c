@@ -42,7 +42,7 @@ struct tally {
     const char *denied_path; /* the first one; borrowed from the set */
 };
 
-static void count_one(const struct review_diff *diff, const struct file_change *change, struct tally *tally)
+static void tally_add_change(const struct review_diff *diff, const struct file_change *change, struct tally *tally)
 {
     struct acceptance_verdict verdict = decision_check_acceptance(&diff->acceptance, change);
 
@@ -60,8 +60,8 @@ static void count_one(const struct review_diff *diff, const struct file_change *
         tally->denied_path = change->path;
 }
 
-static int look(struct service *service, const struct caller *caller, const char *id, struct review_diff *diff,
-                struct tally *ret, struct err *err)
+static int tally_changes(struct service *service, const struct caller *caller, const char *id, struct review_diff *diff,
+                         struct tally *ret, struct err *err)
 {
     int r = reviews_diff(service, caller, id, diff, err);
 
@@ -70,20 +70,20 @@ static int look(struct service *service, const struct caller *caller, const char
     if (r == 0)
         r = change_set_hash(&diff->set, diff->hash, err);
     for (size_t i = 0; r == 0 && i < diff->set.count; i++)
-        count_one(diff, &diff->set.items[i], ret);
+        tally_add_change(diff, &diff->set.items[i], ret);
     return r;
 }
 
 /* ---- deciding ---- */
 
-static void explain(struct review_finish *ret, const char *decision, const char *reason)
+static void set_decision(struct review_finish *ret, const char *decision, const char *reason)
 {
     ret->decision = decision;
     snprintf(ret->reason, sizeof(ret->reason), "%s", reason);
 }
 
 /* Returns the reason against an automatic approval, or NULL. */
-static const char *why_not(const struct service *service, const struct tally *tally)
+static const char *reason_against_approval(const struct service *service, const struct tally *tally)
 {
     const struct service_options *options = &service->options;
 
@@ -102,15 +102,15 @@ static const char *why_not(const struct service *service, const struct tally *ta
     return NULL;
 }
 
-static int approve(struct service *service, const struct caller *caller, const char *id, const char *hash,
-                   struct review_finish *ret, struct err *err)
+static int approve_automatically(struct service *service, const struct caller *caller, const char *id, const char *hash,
+                                 struct review_finish *ret, struct err *err)
 {
     struct review_approval request = { .diff_hash = hash, .actor = ACTOR_APPROVE, .message = "", .is_automatic = true };
     autodone(review_approved) struct review_approved approved = REVIEW_APPROVED_NONE;
     int r = reviews_approve(service, caller, id, &request, &approved, err);
 
     if (r == 0) {
-        explain(ret, "approved", "everything is accepted");
+        set_decision(ret, "approved", "everything is accepted");
         memcpy(ret->approval_id, approved.approve.id, sizeof(ret->approval_id));
         ret->applied = approved.applied;
         return 0;
@@ -118,13 +118,13 @@ static int approve(struct service *service, const struct caller *caller, const c
     /* After conflicts, failed hooks or writes by the agent, a person decides. */
     if (!err->reason)
         return r;
-    explain(ret, "none", err->text);
+    set_decision(ret, "none", err->text);
     *err = ERR_NONE;
     return 0;
 }
 
-static int reject(struct service *service, const struct caller *caller, const char *id, const struct tally *tally,
-                  struct review_finish *ret, struct err *err)
+static int reject_automatically(struct service *service, const struct caller *caller, const char *id, const struct tally *tally,
+                                struct review_finish *ret, struct err *err)
 {
     autodone(sandbox_row) struct sandbox_row row = { 0 };
     autodone(buf) struct buf text = BUF_EMPTY;
@@ -134,12 +134,13 @@ static int reject(struct service *service, const struct caller *caller, const ch
         return r;
     buf_addf(&text, "%zu change%s denied by its rules: ", tally->denied, tally->denied == 1 ? " is" : "s are");
     buf_add_excerpt(&text, tally->denied_path, strlen(tally->denied_path));
-    explain(ret, "rejected", text.data);
+    set_decision(ret, "rejected", text.data);
     return 0;
 }
 
-static int decide(struct service *service, const struct caller *caller, const char *id, const struct behavior *behavior,
-                  enum behavior_event event, struct review_finish *ret, struct err *err)
+static int decide_automatically(struct service *service, const struct caller *caller, const char *id,
+                                const struct behavior *behavior, enum behavior_event event, struct review_finish *ret,
+                                struct err *err)
 {
     autodone(review_diff) struct review_diff diff = REVIEW_DIFF_NONE;
     struct tally tally = { 0 };
@@ -148,17 +149,17 @@ static int decide(struct service *service, const struct caller *caller, const ch
 
     if (event == BEHAVIOR_RUN_CANCELLED || (!behavior->auto_rejects && !behavior->auto_approves))
         return 0;
-    r = look(service, caller, id, &diff, &tally, err);
+    r = tally_changes(service, caller, id, &diff, &tally, err);
     if (r < 0)
         return r;
     if (behavior->auto_rejects && tally.denied > 0)
-        return reject(service, caller, id, &tally, ret, err);
+        return reject_automatically(service, caller, id, &tally, ret, err);
     if (!behavior->auto_approves || event != BEHAVIOR_RUN_COMPLETED)
         return 0;
-    wrong = why_not(service, &tally);
+    wrong = reason_against_approval(service, &tally);
     if (!wrong)
-        return approve(service, caller, id, diff.hash, ret, err);
-    explain(ret, "none", wrong);
+        return approve_automatically(service, caller, id, diff.hash, ret, err);
+    set_decision(ret, "none", wrong);
     return 0;
 }
 
@@ -187,7 +188,7 @@ int reviews_finish(struct service *service, const struct caller *caller, const c
                                                                    : "cancelled"));
     }
     if (is_open)
-        r = decide(service, caller, id, &behavior, event, ret, err);
+        r = decide_automatically(service, caller, id, &behavior, event, ret, err);
     if (r < 0)
         return r;
     if (is_open)

@@ -26,7 +26,7 @@ static void make_ids(struct choosing_from *from)
         file_id_make(from->sandbox_id, from->set->items[i].scope_path, from->ids[i]);
 }
 
-static int say_unknown(struct choosing_from *from, const char *name, struct err *err)
+static int unknown_file(struct choosing_from *from, const char *name, struct err *err)
 {
     if (!from->unknown) {
         err_reject(err, -ENOENT, name, "has no changes");
@@ -38,12 +38,12 @@ static int say_unknown(struct choosing_from *from, const char *name, struct err 
     return 0;
 }
 
-static size_t place_of(const struct choosing_from *from, const struct file_change *change)
+static size_t place_of_change(const struct choosing_from *from, const struct file_change *change)
 {
     return (size_t) (change - from->set->items);
 }
 
-static int find_id(struct choosing_from *from, const char *id, struct file_change **ret, struct err *err)
+static int find_change_by_id(struct choosing_from *from, const char *id, struct file_change **ret, struct err *err)
 {
     char normal[UUID_TEXT_MAX];
 
@@ -70,7 +70,8 @@ static int find_id(struct choosing_from *from, const char *id, struct file_chang
 }
 
 /* Accepts a path from the project's root or from the sandbox's, because both are shown. */
-static int find_path(struct choosing_from *from, const char *path, struct buf *clean, struct file_change **ret, struct err *err)
+static int find_change_by_path(struct choosing_from *from, const char *path, struct buf *clean, struct file_change **ret,
+                               struct err *err)
 {
     if (!*path || path_clean(path, strlen(path), clean) < 0) {
         err_reject(err, -EINVAL, path, "is no path of a file");
@@ -116,29 +117,29 @@ static int choose_path(struct choosing_from *from, const char *path, struct err 
 {
     autodone(buf) struct buf clean = BUF_EMPTY;
     struct file_change *change = NULL;
-    int r = find_path(from, path, &clean, &change, err);
+    int r = find_change_by_path(from, path, &clean, &change, err);
 
     if (r < 0)
         return r;
     if (change)
-        from->ret->items[place_of(from, change)] = CHOOSING_WHOLE;
+        from->ret->items[place_of_change(from, change)] = CHOOSING_WHOLE;
     if (change && !change->is_dir)
         return 0;
-    return choose_beneath(from, clean.data + 1) > 0 || change ? 0 : say_unknown(from, path, err);
+    return choose_beneath(from, clean.data + 1) > 0 || change ? 0 : unknown_file(from, path, err);
 }
 
 /* Some clients also list the ids of files with chosen hunks: then only the hunks are chosen. */
 static int choose_id(struct choosing_from *from, const char *id, bool only_hunks, struct err *err)
 {
     struct file_change *change = NULL;
-    int r = find_id(from, id, &change, err);
+    int r = find_change_by_id(from, id, &change, err);
 
     if (r < 0)
         return r;
     if (!change)
-        return say_unknown(from, id, err);
-    if (!only_hunks && from->ret->items[place_of(from, change)] != CHOOSING_HUNKS)
-        from->ret->items[place_of(from, change)] = CHOOSING_WHOLE;
+        return unknown_file(from, id, err);
+    if (!only_hunks && from->ret->items[place_of_change(from, change)] != CHOOSING_HUNKS)
+        from->ret->items[place_of_change(from, change)] = CHOOSING_WHOLE;
     return 0;
 }
 
@@ -147,15 +148,16 @@ static int choose_hunks(struct choosing_from *from, const struct review_hunks *h
     autodone(buf) struct buf clean = BUF_EMPTY;
     struct file_change *change = NULL;
     const char *name = *hunks->file_id ? hunks->file_id : hunks->path;
-    int r = *hunks->file_id ? find_id(from, name, &change, err) : find_path(from, name, &clean, &change, err);
+    int r =
+        *hunks->file_id ? find_change_by_id(from, name, &change, err) : find_change_by_path(from, name, &clean, &change, err);
 
     if (r < 0)
         return r;
     if (!change)
-        return say_unknown(from, name, err);
+        return unknown_file(from, name, err);
     if (change->kind == FILE_CHANGE_RENAMED || change->is_dir)
         return err_reject(err, -EINVAL, change->path, "is taken whole or not at all: it was renamed, or is a directory");
-    size_t place = place_of(from, change);
+    size_t place = place_of_change(from, change);
     if (from->ret->items[place] != CHOOSING_NOT)
         return err_reject(err, -EINVAL, change->path, "is named twice");
     from->ret->items[place] = CHOOSING_HUNKS;
@@ -169,11 +171,11 @@ int review_find_change(struct change_set *set, const char *sandbox_id, const cha
     struct choosing_from from = { .set = set, .sandbox_id = sandbox_id };
     autodone(buf) struct buf clean = BUF_EMPTY;
     struct file_change *change = NULL;
-    int r = *file_id ? find_id(&from, file_id, &change, err) : find_path(&from, path, &clean, &change, err);
+    int r = *file_id ? find_change_by_id(&from, file_id, &change, err) : find_change_by_path(&from, path, &clean, &change, err);
 
     free(from.ids);
     if (r == 0 && (!change || change->is_dir))
-        r = say_unknown(&from, *file_id ? file_id : path, err);
+        r = unknown_file(&from, *file_id ? file_id : path, err);
     if (r == 0)
         *ret = change;
     return r;
@@ -299,7 +301,7 @@ static bool is_acknowledged(const struct approval_run *a, const struct file_chan
     return false;
 }
 
-static void take_acknowledged(struct approval_run *a)
+static void set_acknowledged(struct approval_run *a)
 {
     const struct review_approval *request = a->request;
     struct decision *decision = &a->decision.given;
@@ -336,7 +338,8 @@ static const char *hash_given(const struct approval_run *a, const struct file_ch
 
 /* The hashes of the request come first, whatever was shown to others; then all of diffHash; then what was last shown. The
  * result may be stored in `shown`. */
-static const struct shown_file *shown_of(struct approval_run *a, const struct file_change *change, struct shown_file *shown)
+static const struct shown_file *shown_of_change(struct approval_run *a, const struct file_change *change,
+                                                struct shown_file *shown)
 {
     const char *given;
 
@@ -354,7 +357,7 @@ static const struct shown_file *shown_of(struct approval_run *a, const struct fi
 }
 
 /* If hunks of a file are chosen, its hunks must be those that were shown. */
-static void expect(struct approval_run *a)
+static void set_expectations(struct approval_run *a)
 {
     const struct change_set *set = &a->out->set;
     struct approval_decision *decision = &a->decision;
@@ -363,7 +366,7 @@ static void expect(struct approval_run *a)
     decision->expected = xalloc((2 * set->count + 1) * sizeof(*decision->expected));
     for (size_t i = 0; i < set->count; i++) {
         const struct file_change *change = &set->items[i];
-        const struct shown_file *shown = change->is_dir ? NULL : shown_of(a, change, &decision->shown[i]);
+        const struct shown_file *shown = change->is_dir ? NULL : shown_of_change(a, change, &decision->shown[i]);
         if (!shown)
             continue;
         const char *drift = a->chosen.items[i] == CHOOSING_HUNKS ? shown->drift : NULL;
@@ -376,7 +379,7 @@ static void expect(struct approval_run *a)
     decision->list.is_complete = true;
 }
 
-static int take_shown(struct approval_run *a, struct err *err)
+static int load_shown(struct approval_run *a, struct err *err)
 {
     const char *given = a->request->diff_hash;
     int r = 0;
@@ -390,7 +393,7 @@ static int take_shown(struct approval_run *a, struct err *err)
     if ((!*given && !a->request->hashes) || a->decision.is_other_diff)
         r = shown_load(a->review_lock->dir_fd, &a->decision.seen, err);
     if (r == 0)
-        expect(a);
+        set_expectations(a);
     return r;
 }
 
@@ -429,8 +432,8 @@ int approval_run_look(struct approval_run *a, struct err *err)
     decision->hooks = DECISION_HOOKS_WAIVED;
     decision->prefix = a->review_lock->prefix;
     decision->acceptance = a->request->overrides_acceptance ? &a->decision.anything : &out->acceptance;
-    take_acknowledged(a);
-    r = take_shown(a, err);
+    set_acknowledged(a);
+    r = load_shown(a, err);
     if (r == 0)
         chosen_select(&a->chosen, &out->set);
     return r;

@@ -35,8 +35,8 @@ static enum attribution_mode author_mode(const struct service *service)
 /* ---- committing ---- */
 
 /* Updates all rows of a path together with its newest one. */
-static int note(struct service *service, const struct review_commit_plan *plan, enum commit_status status, const char *hash,
-                const char *message, struct err *err)
+static int note_commit_status(struct service *service, const struct review_commit_plan *plan, enum commit_status status,
+                              const char *hash, const char *message, struct err *err)
 {
     autofree const char **ids = xalloc((plan->rows.count + 1) * sizeof(*ids));
     size_t count = 0;
@@ -52,7 +52,7 @@ static int note(struct service *service, const struct review_commit_plan *plan, 
     return r < 0 ? r : 0;
 }
 
-static const char *owner_of(const struct review_commit_plan *plan)
+static const char *plan_owner(const struct review_commit_plan *plan)
 {
     for (size_t i = 0; i < plan->rows.count; i++)
         if (review_commit_plan_is_dirty(plan, i) && *plan->rows.rows[i].creator)
@@ -76,8 +76,8 @@ static int refuse_blocked(const struct review_commit_plan *plan, struct err *err
 }
 
 /* Marks files that HEAD has, and commits the rest; or does nothing. */
-static int carry_out(struct service *service, struct review_commit_plan *plan, const struct attribution *attribution,
-                     const char *text, const char *message, struct commit *ret, struct err *err)
+static int commit_or_note(struct service *service, struct review_commit_plan *plan, const struct attribution *attribution,
+                          const char *text, const char *message, struct commit *ret, struct err *err)
 {
     autodone(plan_paths) struct plan_paths paths = PLAN_PATHS_NONE;
     struct commit_request wanted = {
@@ -96,8 +96,8 @@ static int carry_out(struct service *service, struct review_commit_plan *plan, c
     if (plan->dirty_count > 0)
         r = commit_make(&wanted, ret, err);
     if (r == 0 && plan->dirty_count > 0)
-        r = note(service, plan, COMMIT_DIFFERS, *ret->hash ? ret->hash : WORKSPACE_COMMIT_EXTERNAL, message, err);
-    return r < 0 ? r : note(service, plan, COMMIT_IN_HEAD, WORKSPACE_COMMIT_EXTERNAL, "", err);
+        r = note_commit_status(service, plan, COMMIT_DIFFERS, *ret->hash ? ret->hash : WORKSPACE_COMMIT_EXTERNAL, message, err);
+    return r < 0 ? r : note_commit_status(service, plan, COMMIT_IN_HEAD, WORKSPACE_COMMIT_EXTERNAL, "", err);
 }
 
 int reviews_commit(struct service *service, const struct caller *caller, const struct review_commit_request *request,
@@ -111,11 +111,11 @@ int reviews_commit(struct service *service, const struct caller *caller, const s
         return r;
     const char *message = *request->message ? request->message : plan->message.data;
     struct attribution attribution = { .mode = author_mode(service),
-                                       .agent = owner_of(plan),
+                                       .agent = plan_owner(plan),
                                        .reviewer = *request->actor ? request->actor : caller->owner };
     r = attribution_message(&attribution, "{{.Text}}", &(struct attribution_word){ "Text", message }, 1, &text, err);
     if (r == 0)
-        r = carry_out(service, plan, &attribution, text.data, message, &made, err);
+        r = commit_or_note(service, plan, &attribution, text.data, message, &made, err);
     if (r < 0)
         return r;
     memcpy(ret_hash, made.hash, sizeof(made.hash));
@@ -204,7 +204,7 @@ void review_commit_approved(struct review_lock *review_lock, const struct review
     if (r == 0)
         r = load_pending(review_lock, approved->approve.id, row_count, &plan, &err);
     if (r == 0)
-        r = carry_out(service, &plan, &attribution, message.data, message.data, &made, &err);
+        r = commit_or_note(service, &plan, &attribution, message.data, message.data, &made, &err);
     memcpy(approved->commit_hash, made.hash, sizeof(made.hash));
     if (r < 0 && *made.hash)
         log_warn("a commit could not be noted", LOG_STR("sandbox_id", review_lock->row.id), LOG_STR("error", err.text));

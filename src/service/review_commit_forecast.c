@@ -51,26 +51,27 @@ static bool is_written(const struct review_approved *approved, size_t i)
            (verdict == REVIEW_VERDICT_APPLIED || verdict == REVIEW_VERDICT_PARTLY);
 }
 
-static void add(struct commit_forecast *f, const struct review_lock *review_lock, const char *scope_path)
+static void forecast_add_file(struct commit_forecast *f, const struct review_lock *review_lock, const char *scope_path)
 {
     f->files[f->count++] = (struct forecast_file){ .scope_path = xdup(scope_path),
                                                    .path = review_lock_project_path(review_lock->prefix, scope_path) };
 }
 
-static void list_files(struct commit_forecast *f, const struct review_lock *review_lock, const struct review_approved *approved)
+static void forecast_list_files(struct commit_forecast *f, const struct review_lock *review_lock,
+                                const struct review_approved *approved)
 {
     f->files = xalloc((2 * approved->set.count + 1) * sizeof(*f->files));
     for (size_t i = 0; i < approved->set.count; i++) {
         const struct file_change *change = &approved->set.items[i];
         if (!is_written(approved, i))
             continue;
-        add(f, review_lock, change->scope_path);
+        forecast_add_file(f, review_lock, change->scope_path);
         if (change->from)
-            add(f, review_lock, change->from->path);
+            forecast_add_file(f, review_lock, change->from->path);
     }
 }
 
-static void drop(struct commit_forecast *f, size_t i)
+static void forecast_drop_file(struct commit_forecast *f, size_t i)
 {
     free(f->files[i].scope_path);
     free(f->files[i].path);
@@ -83,8 +84,8 @@ static bool has_plain_name(const struct forecast_file *file)
     return !strchr(file->path, '\\') && utf8_is_valid(file->path, strlen(file->path));
 }
 
-static int look(const struct review_lock *review_lock, const struct commit_forecast *f, const struct commit_parts *parts,
-                struct commit_view *ret, struct err *err)
+static int forecast_preview(const struct review_lock *review_lock, const struct commit_forecast *f,
+                            const struct commit_parts *parts, struct commit_view *ret, struct err *err)
 {
     autofree const char **paths = xalloc((f->count + 1) * sizeof(*paths));
     struct attribution nobody = { .mode = ATTRIBUTION_AGENT };
@@ -103,27 +104,27 @@ static int look(const struct review_lock *review_lock, const struct commit_forec
 }
 
 /* A file that equals HEAD's version has no changes of others. */
-static int find_files(struct commit_forecast *f, struct review_lock *review_lock, const struct review_approved *approved,
-                      struct err *err)
+static int forecast_find_files(struct commit_forecast *f, struct review_lock *review_lock,
+                               const struct review_approved *approved, struct err *err)
 {
     int r;
 
-    list_files(f, review_lock, approved);
+    forecast_list_files(f, review_lock, approved);
     autofree struct commit_view *views = xalloc((f->count + 1) * sizeof(*views));
-    r = look(review_lock, f, NULL, views, err);
+    r = forecast_preview(review_lock, f, NULL, views, err);
     if (r < 0)
         return err_set_reason(err, err_wrap(err, r, "nothing was applied, because it could not be committed"),
                               r == -EPERM && err->reason ? err->reason : "NO_REPOSITORY");
     for (size_t i = f->count; i-- > 0;)
         if (views[i].status == COMMIT_IN_HEAD || !has_plain_name(&f->files[i]))
-            drop(f, i);
+            forecast_drop_file(f, i);
     return f->count > 0 ? review_contributions_open(review_lock->service, &f->fd, err) : 0;
 }
 
 /* ---- predicted contents ---- */
 
 /* A file too large to be merged is committed from the project's directory, where it is not yet. */
-static int keep_foreseen(struct commit_forecast *f, const struct approve *approve, struct err *err)
+static int forecast_keep_contributions(struct commit_forecast *f, const struct approve *approve, struct err *err)
 {
     for (size_t i = f->count; i-- > 0;) {
         autodone(contribution) struct contribution c = CONTRIBUTION_NONE;
@@ -139,13 +140,13 @@ static int keep_foreseen(struct commit_forecast *f, const struct approve *approv
             return err_errno(err, r, "reading what would be in %s", shown);
         }
         if (!*file->name)
-            drop(f, i);
+            forecast_drop_file(f, i);
     }
     return 0;
 }
 
 /* Lists the pending changes of a file, the oldest first, and then the new one. */
-static size_t list_parts(const struct forecast_file *file, const struct applied_change_rows *rows, const char **ret)
+static size_t forecast_list_parts(const struct forecast_file *file, const struct applied_change_rows *rows, const char **ret)
 {
     size_t count = 0;
 
@@ -156,7 +157,7 @@ static size_t list_parts(const struct forecast_file *file, const struct applied_
     return count;
 }
 
-static int refuse(const struct commit_forecast *f, const struct commit_view *views, struct err *err)
+static int forecast_refuse(const struct commit_forecast *f, const struct commit_view *views, struct err *err)
 {
     size_t count = 0, first = 0;
 
@@ -192,12 +193,12 @@ static int judge_files(struct commit_forecast *f, struct review_lock *review_loc
     autofree struct commit_parts *parts = xalloc(f->count * sizeof(*parts));
     autofree const char **names = xalloc((rows.count + f->count) * sizeof(*names));
     for (size_t i = 0; i < f->count; i++) {
-        size_t count = list_parts(&f->files[i], &rows, names + used);
+        size_t count = forecast_list_parts(&f->files[i], &rows, names + used);
         parts[i] = (struct commit_parts){ names + used, count };
         used += count;
     }
-    r = look(review_lock, f, parts, views, err);
-    return r < 0 ? r : refuse(f, views, err);
+    r = forecast_preview(review_lock, f, parts, views, err);
+    return r < 0 ? r : forecast_refuse(f, views, err);
 }
 
 int commit_forecast_check(struct review_lock *review_lock, const struct review_approved *approved, struct err *err)
@@ -211,9 +212,9 @@ int commit_forecast_check(struct review_lock *review_lock, const struct review_a
                     "sandbox %s is over codebase %s, which has versions and no git repository; approve without a commit",
                     review_lock->row.id, review_lock->row.codebase_id),
             "NO_REPOSITORY");
-    int r = find_files(&f, review_lock, approved, err);
+    int r = forecast_find_files(&f, review_lock, approved, err);
 
     if (r == 0 && f.count > 0)
-        r = keep_foreseen(&f, &approved->approve, err);
+        r = forecast_keep_contributions(&f, &approved->approve, err);
     return r == 0 && f.count > 0 ? judge_files(&f, review_lock, err) : r;
 }

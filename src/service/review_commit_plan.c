@@ -44,7 +44,7 @@ static char *exact_path(const struct plan_paths *p, const struct applied_change_
 }
 
 /* Adds the rows of one path, the newest first. */
-static void add_path(struct plan_paths *p, struct review_commit_plan *plan, struct applied_change_row **rows, size_t count)
+static void plan_add_path(struct plan_paths *p, struct review_commit_plan *plan, struct applied_change_row **rows, size_t count)
 {
     size_t place = (size_t) (rows[0] - plan->rows.rows);
 
@@ -76,7 +76,7 @@ int plan_paths_list(struct service *service, struct review_commit_plan *plan, bo
         for (n = 1; i + n < count && strcmp(sorted[i]->relative_path, sorted[i + n]->relative_path) == 0;)
             n++;
         if (!only_dirty || plan->views[sorted[i] - plan->rows.rows].status == COMMIT_DIFFERS)
-            add_path(ret, plan, sorted + i, n);
+            plan_add_path(ret, plan, sorted + i, n);
     }
     return r;
 }
@@ -140,7 +140,7 @@ void review_commit_plan_done(struct review_commit_plan *plan)
     *plan = (struct review_commit_plan){ 0 };
 }
 
-static bool is_among(const char *const *list, size_t count, const char *a, const char *b)
+static bool is_path_listed(const char *const *list, size_t count, const char *a, const char *b)
 {
     for (size_t i = 0; i < count; i++)
         if (strcmp(list[i], a) == 0 || (b && strcmp(list[i], b) == 0))
@@ -148,15 +148,15 @@ static bool is_among(const char *const *list, size_t count, const char *a, const
     return count == 0;
 }
 
-static void keep_wanted(struct review_commit_plan *plan, const struct review_commit_request *request)
+static void keep_requested_rows(struct review_commit_plan *plan, const struct review_commit_request *request)
 {
     struct applied_change_rows *rows = &plan->rows;
     size_t kept = 0;
 
     for (size_t i = 0; i < rows->count; i++) {
         struct applied_change_row *row = &rows->rows[i];
-        if (is_among(request->sandbox_ids, request->sandbox_id_count, row->sandbox_id, NULL) &&
-            is_among(request->file_paths, request->file_path_count, row->file_path, row->relative_path))
+        if (is_path_listed(request->sandbox_ids, request->sandbox_id_count, row->sandbox_id, NULL) &&
+            is_path_listed(request->file_paths, request->file_path_count, row->file_path, row->relative_path))
             rows->rows[kept++] = *row;
         else
             applied_change_row_done(row);
@@ -169,7 +169,7 @@ bool review_commit_plan_is_dirty(const struct review_commit_plan *plan, size_t i
     return plan->latest[i] == i && plan->views[i].status == COMMIT_DIFFERS;
 }
 
-static void suggest(struct review_commit_plan *plan)
+static void suggest_message(struct review_commit_plan *plan)
 {
     size_t added = 0, modified = 0, deleted = 0, named = 0, owners = 0;
     autodone(buf) struct buf names = BUF_EMPTY, who = BUF_EMPTY;
@@ -233,9 +233,9 @@ int reviews_commit_plan(struct service *service, const struct caller *caller, co
         r = reviews_applied(service, caller, &filter, WORKSPACE_PENDING_MAX, 0, &ret->rows, NULL, err);
     if (r < 0)
         return r;
-    keep_wanted(ret, request);
+    keep_requested_rows(ret, request);
     r = review_commit_plan_look(service, ret, err);
     if (r == 0)
-        suggest(ret);
+        suggest_message(ret);
     return r;
 }

@@ -33,8 +33,8 @@ int review_contributions_open(struct service *service, int *ret_fd, struct err *
     return 0;
 }
 
-static int keep_one(const struct contribution_source *source, int dir_fd, const char *prefix, const char *scope_path,
-                    const char *id)
+static int keep_contribution(const struct contribution_source *source, int dir_fd, const char *prefix, const char *scope_path,
+                             const char *id)
 {
     autodone(contribution) struct contribution c = CONTRIBUTION_NONE;
     int r = contribution_source_read(source, scope_path, &c);
@@ -61,7 +61,7 @@ void review_contributions_keep(struct review_lock *review_lock, const char *appr
     if (r == 0)
         r = contribution_source_open(review_lock->delta_path, approval_id, &source, &err);
     for (size_t i = 0; r == 0 && i < count; i++)
-        lost += keep_one(source, fd, review_lock->prefix, scope_paths[i], rows[i].id) < 0;
+        lost += keep_contribution(source, fd, review_lock->prefix, scope_paths[i], rows[i].id) < 0;
     if (r < 0 || lost > 0)
         log_warn("what was approved is not kept for a commit", LOG_STR("sandbox_id", review_lock->row.id),
                  LOG_STR("approval_id", approval_id), LOG_INT("files", (int64_t) (r < 0 ? count : lost)),

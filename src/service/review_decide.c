@@ -11,7 +11,7 @@
 
 #define BIT(name) SANDBOX_STATE_BIT(SANDBOX_STATE_##name)
 
-static void take_row(struct review_lock *review_lock, struct sandbox_row *ret)
+static void get_fresh_row(struct review_lock *review_lock, struct sandbox_row *ret)
 {
     struct sandbox_row fresh = { 0 };
 
@@ -57,7 +57,7 @@ int review_reject(struct service *service, const struct caller *caller, const ch
             review_tell(service, caller, &review_lock.row, "sandbox_rejected", actor, json_incref(details));
         }
         if (r == 0)
-            take_row(&review_lock, ret);
+            get_fresh_row(&review_lock, ret);
     }
     json_decref(details);
     if (r == 0 && is_new)
@@ -78,7 +78,7 @@ void review_discarded_done(struct review_discarded *discarded)
     *discarded = (struct review_discarded){ 0 };
 }
 
-static int drop_chosen(struct review_lock *review_lock, const struct chosen *chosen, struct err *err)
+static int drop_chosen_changes(struct review_lock *review_lock, const struct chosen *chosen, struct err *err)
 {
     autodone(discard) struct discard plan = DISCARD_NONE;
     autofree struct fence_revert *drops = NULL;
@@ -106,8 +106,8 @@ static void count_discarded(const struct change_set *set, const struct chosen *c
     }
 }
 
-static int discard(struct review_lock *review_lock, const struct review_choice *choice, const char *actor,
-                   struct review_discarded *ret, struct err *err)
+static int discard_locked(struct review_lock *review_lock, const struct review_choice *choice, const char *actor,
+                          struct review_discarded *ret, struct err *err)
 {
     autodone(change_set) struct change_set set = CHANGE_SET_EMPTY;
     autodone(chosen) struct chosen chosen = { 0 };
@@ -122,7 +122,7 @@ static int discard(struct review_lock *review_lock, const struct review_choice *
         return r;
     chosen_select(&chosen, &set);
     if (chosen.count > 0)
-        r = drop_chosen(review_lock, &chosen, err);
+        r = drop_chosen_changes(review_lock, &chosen, err);
     if (r < 0)
         return r;
     count_discarded(&set, &chosen, ret);
@@ -144,7 +144,7 @@ int reviews_discard(struct service *service, const struct caller *caller, const 
         return r;
     review_lock.may_stop = decision->may_stop;
     sandboxes_touch(service, id);
-    return discard(&review_lock, choice, decision->actor, ret, err);
+    return discard_locked(&review_lock, choice, decision->actor, ret, err);
 }
 
 /* ---- conflicts and rebase ---- */
@@ -184,7 +184,8 @@ void review_rebased_done(struct review_rebased *rebased)
 }
 
 /* Writes texts first, then the notes: see review/rebase.h. */
-static int rebase(struct review_lock *review_lock, enum rebase_strategy strategy, struct review_rebased *ret, struct err *err)
+static int rebase_locked(struct review_lock *review_lock, enum rebase_strategy strategy, struct review_rebased *ret,
+                         struct err *err)
 {
     int r = 0;
 
@@ -204,7 +205,7 @@ static int rebase(struct review_lock *review_lock, enum rebase_strategy strategy
     return r < 0 ? r : rebase_finish(&ret->rebase, err);
 }
 
-static int move_base(struct review_lock *review_lock, struct review_rebased *ret, struct err *err)
+static int update_base_commit(struct review_lock *review_lock, struct review_rebased *ret, struct err *err)
 {
     snprintf(ret->old_head, sizeof(ret->old_head), "%s", review_lock->row.base_commit ? review_lock->row.base_commit : "");
     read_head(review_lock->caller, &review_lock->row, ret->new_head);
@@ -226,16 +227,16 @@ int reviews_rebase(struct service *service, const struct caller *caller, const c
     review_lock.may_stop = decision->may_stop;
     sandboxes_touch(service, id);
     ret->prefix = xdup(review_lock.prefix);
-    r = rebase(&review_lock, strategy, ret, err);
+    r = rebase_locked(&review_lock, strategy, ret, err);
     if (r == 0)
-        r = move_base(&review_lock, ret, err);
+        r = update_base_commit(&review_lock, ret, err);
     if (r < 0)
         return r;
     review_tell(service, caller, &review_lock.row, "sandbox_rebased", decision->actor,
                 json_pack("{s:I, s:I, s:s, s:s}", "moved", (json_int_t) ret->rebase.moved_count, "conflicts",
                           (json_int_t) ret->rebase.conflict_count, "previousBaseHash", ret->old_head, "newBaseHash",
                           ret->new_head));
-    take_row(&review_lock, &ret->row);
+    get_fresh_row(&review_lock, &ret->row);
     return 0;
 }
 
@@ -275,7 +276,8 @@ static int find_approval(const char *delta_path, const char *id, struct review_u
     return err_set_reason(err, err_set(err, ERR_NOT_FOUND, -ENOENT, "there is no approval to be undone"), "NO_APPROVAL");
 }
 
-static int undo(struct review_lock *review_lock, bool is_dry, const char *actor, struct review_undone *ret, struct err *err)
+static int undo_locked(struct review_lock *review_lock, bool is_dry, const char *actor, struct review_undone *ret,
+                       struct err *err)
 {
     autodone(buf) struct buf follow_up = BUF_EMPTY;
     struct undo_options options = { .is_dry = is_dry, .codebase = review_lock_lands_in(review_lock), .follow_up = &follow_up };
@@ -316,8 +318,8 @@ int reviews_undo(struct service *service, const struct caller *caller, const cha
     ret->prefix = xdup(review_lock.prefix);
     r = find_approval(review_lock.delta_path, approval_id, ret, err);
     if (r == 0)
-        r = undo(&review_lock, is_dry, decision->actor, ret, err);
+        r = undo_locked(&review_lock, is_dry, decision->actor, ret, err);
     if (r >= 0)
-        take_row(&review_lock, &ret->row);
+        get_fresh_row(&review_lock, &ret->row);
     return r;
 }

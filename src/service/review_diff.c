@@ -143,7 +143,7 @@ struct shown_file shown_as(const struct file_change *change)
 
 /* ---- acceptance ---- */
 
-static void take_criteria(const json_t *given, struct acceptance_criteria *ret)
+static void parse_criteria(const json_t *given, struct acceptance_criteria *ret)
 {
     const json_t *item;
     size_t i;
@@ -166,8 +166,8 @@ void review_acceptance(const struct sandbox_row *row, struct acceptance *ret)
     const json_t *acceptance = json_object_get(behavior, "acceptance");
 
     *ret = (struct acceptance){ .ignores_binary = json_is_true(json_object_get(acceptance, "ignoreBinary")) };
-    take_criteria(json_object_get(acceptance, "allow"), &ret->allow);
-    take_criteria(json_object_get(acceptance, "deny"), &ret->deny);
+    parse_criteria(json_object_get(acceptance, "allow"), &ret->allow);
+    parse_criteria(json_object_get(acceptance, "deny"), &ret->deny);
     json_decref(behavior);
 }
 
@@ -205,7 +205,7 @@ int reviews_diff(struct service *service, const struct caller *caller, const cha
 }
 
 /* The last display of each file counts. The lock keeps two writers from losing each other's entries. */
-static int note_locked(struct service *service, const char *name, const struct shown_list *shown, struct err *err)
+static int note_shown_locked(struct service *service, const char *name, const struct shown_list *shown, struct err *err)
 {
     autodone(shown_list) struct shown_list seen = { 0 };
     autofd int dir_fd = openat(service->state_dir.sandboxes_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -230,7 +230,7 @@ static int note_locked(struct service *service, const char *name, const struct s
     return r < 0 ? r : shown_save(dir_fd, &seen, err);
 }
 
-static int note(struct service *service, const char *id, const struct shown_list *shown, struct err *err)
+static int note_shown(struct service *service, const char *id, const struct shown_list *shown, struct err *err)
 {
     int r;
 
@@ -238,7 +238,7 @@ static int note(struct service *service, const char *id, const struct shown_list
         return 0;
     autoptr(sandbox_conn) conn = sandbox_conn_get(&service->conns, id);
     pthread_mutex_lock(&conn->life);
-    r = note_locked(service, id, shown, err);
+    r = note_shown_locked(service, id, shown, err);
     pthread_mutex_unlock(&conn->life);
     return r;
 }
@@ -265,10 +265,10 @@ int reviews_diff_note(struct service *service, const struct review_diff *diff, c
         struct shown_file one = shown_as(change);
         shown_add(&shown, change->scope_path, &one);
     }
-    return note(service, diff->row.id, &shown, err);
+    return note_shown(service, diff->row.id, &shown, err);
 }
 
-static const json_t *hash_of(const json_t *hashes, const struct review_diff *diff, const struct file_change *change)
+static const json_t *hash_given_for(const json_t *hashes, const struct review_diff *diff, const struct file_change *change)
 {
     char id[FILE_ID_LEN + 1] = "";
     const char *names[] = { id, change->path, change->scope_path };
@@ -305,14 +305,14 @@ int reviews_diff_shown(struct service *service, const struct caller *caller, con
         r = check_hashes(hashes, err);
     for (size_t i = 0; r == 0 && i < diff.set.count; i++) {
         const struct file_change *change = &diff.set.items[i];
-        const json_t *hash = change->is_dir ? NULL : hash_of(hashes, &diff, change);
+        const json_t *hash = change->is_dir ? NULL : hash_given_for(hashes, &diff, change);
         struct shown_file one;
 
         if (hash && shown_parse(json_string_value(hash), &one))
             shown_add(&shown, change->scope_path, &one);
     }
     if (r == 0)
-        r = note(service, id, &shown, err);
+        r = note_shown(service, id, &shown, err);
     *ret_count = shown.count;
     return r;
 }

@@ -22,7 +22,7 @@ static int refuse_config(int r, struct err *err)
     return err_set_reason(err, r, "HOOKS_UNREADABLE");
 }
 
-static int add_server(const struct service *service, struct hook_list *list)
+static int add_server_hooks(const struct service *service, struct hook_list *list)
 {
     for (size_t i = 0; i < service->hooks.count; i++) {
         const struct hook *from = &service->hooks.items[i];
@@ -43,7 +43,7 @@ static int add_server(const struct service *service, struct hook_list *list)
 }
 
 /* Reads the project's version, not the agent's, and follows no link. */
-static int add_project(const struct review_lock *review_lock, struct hook_list *list, struct err *err)
+static int add_project_hooks(const struct review_lock *review_lock, struct hook_list *list, struct err *err)
 {
     autodone(buf) struct buf text = BUF_EMPTY;
     autofd int root = review_lock_open_root(review_lock, err);
@@ -59,7 +59,7 @@ static int add_project(const struct review_lock *review_lock, struct hook_list *
     return r < 0 ? refuse_config(r, err) : 0;
 }
 
-static int add_own(const struct sandbox_row *row, struct hook_list *list, struct err *err)
+static int add_workspace_hooks(const struct sandbox_row *row, struct hook_list *list, struct err *err)
 {
     json_t *behavior = json_loads(row->behavior ? row->behavior : "", 0, NULL);
     const json_t *hooks = json_object_get(behavior, "hooks");
@@ -69,13 +69,13 @@ static int add_own(const struct sandbox_row *row, struct hook_list *list, struct
     return r < 0 ? refuse_config(r, err) : 0;
 }
 
-static int load(const struct review_lock *review_lock, struct hook_list *list, struct err *err)
+static int load_approval_hooks(const struct review_lock *review_lock, struct hook_list *list, struct err *err)
 {
-    int r = add_server(review_lock->service, list);
+    int r = add_server_hooks(review_lock->service, list);
 
     if (r == 0)
-        r = add_project(review_lock, list, err);
-    return r < 0 ? r : add_own(&review_lock->row, list, err);
+        r = add_project_hooks(review_lock, list, err);
+    return r < 0 ? r : add_workspace_hooks(&review_lock->row, list, err);
 }
 
 int approval_run_take_hooks(struct approval_run *a, struct err *err)
@@ -85,7 +85,7 @@ int approval_run_take_hooks(struct approval_run *a, struct err *err)
 
     if (a->request->is_dry && !a->request->runs_hooks)
         return 0;
-    r = load(review_lock, &a->hooks, err);
+    r = load_approval_hooks(review_lock, &a->hooks, err);
     if (r < 0 || a->hooks.count == 0)
         return r;
     if (!a->request->skips_hooks)
@@ -101,24 +101,24 @@ int approval_run_take_hooks(struct approval_run *a, struct err *err)
 
 /* ---- the hooks' input ---- */
 
-struct told {
+struct hook_input {
     struct buf paths;   /* NUL-terminated each, from the sandbox's root */
     struct buf changed; /* separated by commas */
     char **env;         /* owned, like its elements; NULL-terminated */
     size_t count;
 };
 
-static void told_done(struct told *told)
+static void hook_input_done(struct hook_input *hook_input)
 {
-    for (char **one = told->env; one && *one; one++)
+    for (char **one = hook_input->env; one && *one; one++)
         free(*one);
-    free(told->env);
-    buf_done(&told->paths);
-    buf_done(&told->changed);
+    free(hook_input->env);
+    buf_done(&hook_input->paths);
+    buf_done(&hook_input->changed);
 }
 
 /* A path with a comma or a newline would look like two, so it is left out of the variables; standard input has all paths. */
-static bool fits(const char *path)
+static bool fits_list(const char *path)
 {
     for (; *path; path++)
         if (*path == ',' || (unsigned char) *path < 0x20)
@@ -126,18 +126,18 @@ static bool fits(const char *path)
     return true;
 }
 
-static void add_path(struct told *told, const char *path)
+static void hook_input_add_path(struct hook_input *hook_input, const char *path)
 {
-    told->count++;
-    buf_add(&told->paths, path, strlen(path) + 1);
-    if (!fits(path) || told->changed.len + strlen(path) > CHANGED_BYTES_MAX)
+    hook_input->count++;
+    buf_add(&hook_input->paths, path, strlen(path) + 1);
+    if (!fits_list(path) || hook_input->changed.len + strlen(path) > CHANGED_BYTES_MAX)
         return;
-    if (told->changed.len > 0)
-        buf_add_char(&told->changed, ',');
-    buf_add_str(&told->changed, path);
+    if (hook_input->changed.len > 0)
+        buf_add_char(&hook_input->changed, ',');
+    buf_add_str(&hook_input->changed, path);
 }
 
-static void tell_them(const struct approval_run *a, struct told *ret)
+static void hook_input_make(const struct approval_run *a, struct hook_input *ret)
 {
     const struct review_approved *out = a->out;
 
@@ -146,9 +146,9 @@ static void tell_them(const struct approval_run *a, struct told *ret)
 
         if (out->set.items[i].is_dir || (verdict != REVIEW_VERDICT_APPLIED && verdict != REVIEW_VERDICT_PARTLY))
             continue;
-        add_path(ret, out->set.items[i].scope_path);
+        hook_input_add_path(ret, out->set.items[i].scope_path);
         if (out->set.items[i].from)
-            add_path(ret, out->set.items[i].from->path);
+            hook_input_add_path(ret, out->set.items[i].from->path);
     }
     ret->env = xalloc(6 * sizeof(*ret->env));
     ret->env[0] = xprintf("SANDBOX_ID=%s", a->review_lock->row.id);
@@ -160,16 +160,17 @@ static void tell_them(const struct approval_run *a, struct told *ret)
 
 /* ---- running ---- */
 
-static int run_all(struct approval_run *a, struct told *told, struct hook_results *results, struct err *err)
+static int run_approval_hooks(struct approval_run *a, struct hook_input *hook_input, struct hook_results *results,
+                              struct err *err)
 {
     bool stops = false;
 
     for (size_t i = 0; i < a->hooks.count; i++) {
         const struct hook *hook = &a->hooks.items[i];
         struct hook_call call = { .hook = hook,
-                                  .env = (const char *const *) told->env,
-                                  .input = told->paths.data,
-                                  .input_len = told->paths.len,
+                                  .env = (const char *const *) hook_input->env,
+                                  .input = hook_input->paths.data,
+                                  .input_len = hook_input->paths.len,
                                   .cancel_fd = a->caller->cancel_fd };
         vec_room(&results->items, &results->cap, results->count);
         struct hook_result *result = &results->items[results->count++];
@@ -184,7 +185,7 @@ static int run_all(struct approval_run *a, struct told *told, struct hook_result
     return 0;
 }
 
-static int refuse(const struct hook_results *results, struct err *err)
+static int refuse_failed_hooks(const struct hook_results *results, struct err *err)
 {
     for (size_t i = 0; i < results->count; i++) {
         const struct hook_result *result = &results->items[i];
@@ -217,23 +218,23 @@ json_t *review_hooks_brief(const struct hook_results *results)
  * change is noticed. */
 int approval_run_run_hooks(struct approval_run *a, struct sandbox_row *row, struct err *err)
 {
-    autodone(told) struct told told = { 0 };
+    autodone(hook_input) struct hook_input hook_input = { 0 };
     struct hook_results results = { 0 };
     int r;
 
-    tell_them(a, &told);
+    hook_input_make(a, &hook_input);
     sandbox_row_done(row);
     *row = a->review_lock->row;
     a->review_lock->row = (struct sandbox_row){ 0 };
     if (a->review_lock->starts_again)
         sandbox_row_get(a->service->store, row->id, &a->review_lock->row, &(struct err){ 0 });
     review_lock_done(a->review_lock);
-    r = run_all(a, &told, &results, err);
+    r = run_approval_hooks(a, &hook_input, &results, err);
     hook_box_done(&a->box);
     hook_results_done(&a->out->hooks);
     a->out->hooks = results;
     if (r == 0)
-        r = refuse(&a->out->hooks, err);
+        r = refuse_failed_hooks(&a->out->hooks, err);
     if (r == 0 || !err->reason || strcmp(err->reason, "HOOK_FAILED") != 0)
         return r;
     json_t *details = json_pack("{s:o}", "hooks", review_hooks_brief(&a->out->hooks));

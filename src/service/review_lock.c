@@ -46,7 +46,7 @@ char *review_prefix(const struct sandbox_row *row)
     return xdup(rest);
 }
 
-static int check(const struct sandbox_row *row, int64_t version, unsigned states, const char *verbed, struct err *err)
+static int check_row(const struct sandbox_row *row, int64_t version, unsigned states, const char *verbed, struct err *err)
 {
     if (!(states & SANDBOX_STATE_BIT(sandbox_row_state(row))))
         return life_refuse_state(row, verbed, err);
@@ -91,7 +91,7 @@ int review_lock_begin(struct service *service, const struct caller *caller, cons
     ret->caller = caller;
     r = life_hold(service, caller, id, &ret->conn, &ret->row, err);
     if (r == 0)
-        r = check(&ret->row, version, states, verbed, err);
+        r = check_row(&ret->row, version, states, verbed, err);
     if (r < 0)
         return r;
     ret->delta_path = sandboxes_path(service, ret->row.id, "delta");
@@ -111,7 +111,7 @@ int review_lock_begin(struct service *service, const struct caller *caller, cons
         return r;
     review_record_recover(ret);
     /* The recovery may have ended it. */
-    return check(&ret->row, 0, states, verbed, err);
+    return check_row(&ret->row, 0, states, verbed, err);
 }
 
 const struct apply_txn_codebase *review_lock_lands_in(const struct review_lock *review_lock)
@@ -158,7 +158,7 @@ bool review_lock_can_drop(const struct review_lock *review_lock)
 }
 
 /* A stop ends the sandbox's processes, so it needs a person's consent. */
-static int stop_for_now(struct review_lock *review_lock, const char *why, struct err *err)
+static int stop_temporarily(struct review_lock *review_lock, const char *why, struct err *err)
 {
     if (!review_lock->may_stop)
         return err_set_reason(
@@ -173,7 +173,7 @@ static int stop_for_now(struct review_lock *review_lock, const char *why, struct
     return life_lock_dir(review_lock->service, review_lock->conn->id, &review_lock->dir_lock_fd, err);
 }
 
-static int hold(struct review_lock *review_lock, struct err *err)
+static int quiesce_sandbox(struct review_lock *review_lock, struct err *err)
 {
     autofd int fd = -1;
     int r = sandbox_conn_take_fd(review_lock->conn, &fd, err);
@@ -192,7 +192,7 @@ static int hold(struct review_lock *review_lock, struct err *err)
 int review_lock_try(struct review_lock *review_lock, struct err *err)
 {
     struct err why = ERR_NONE;
-    int r = review_lock_is_calm(review_lock) ? 0 : hold(review_lock, &why);
+    int r = review_lock_is_calm(review_lock) ? 0 : quiesce_sandbox(review_lock, &why);
 
     if (r < 0 && is_fence(review_lock)) {
         *err = why;
@@ -204,12 +204,12 @@ int review_lock_try(struct review_lock *review_lock, struct err *err)
 int review_lock_hold(struct review_lock *review_lock, struct err *err)
 {
     struct err why = ERR_NONE;
-    int r = review_lock_is_calm(review_lock) ? 0 : hold(review_lock, &why);
+    int r = review_lock_is_calm(review_lock) ? 0 : quiesce_sandbox(review_lock, &why);
 
     if (r == 0)
         return 0;
     if (!is_fence(review_lock))
-        return stop_for_now(review_lock, why.text, err);
+        return stop_temporarily(review_lock, why.text, err);
     *err = why;
     return r;
 }
@@ -218,7 +218,7 @@ int review_lock_hold_to_drop(struct review_lock *review_lock, struct err *err)
 {
     if (!is_running(review_lock) || is_fence(review_lock) || review_lock_is_copy(review_lock))
         return review_lock_hold(review_lock, err);
-    return stop_for_now(review_lock, "the kernel's overlayfs must not have its layers changed while it is mounted", err);
+    return stop_temporarily(review_lock, "the kernel's overlayfs must not have its layers changed while it is mounted", err);
 }
 
 static int send_reverts(struct review_lock *review_lock, const struct fence_revert *drops, size_t count, struct err *err)
@@ -239,7 +239,7 @@ static int send_reverts(struct review_lock *review_lock, const struct fence_reve
 }
 
 /* Closing the connection releases without drops; so does an error before the release. */
-static int release_held(struct review_lock *review_lock, const struct fence_revert *drops, size_t count, struct err *err)
+static int release_quiesced(struct review_lock *review_lock, const struct fence_revert *drops, size_t count, struct err *err)
 {
     int r = send_reverts(review_lock, drops, count, err);
 
@@ -252,7 +252,7 @@ static int release_held(struct review_lock *review_lock, const struct fence_reve
     return r;
 }
 
-static int drop_at_rest(struct review_lock *review_lock, const struct fence_revert *drops, size_t count, struct err *err)
+static int revert_stopped(struct review_lock *review_lock, const struct fence_revert *drops, size_t count, struct err *err)
 {
     int r = -EBUSY;
 
@@ -325,13 +325,14 @@ int review_lock_release(struct review_lock *review_lock, const struct fence_reve
     if (count > 0 && review_lock_is_copy(review_lock))
         r = follow_base(review_lock, paths, count, err);
     else if (count > 0 && review_lock->fd < 0)
-        r = drop_at_rest(review_lock, drops, count, err);
+        r = revert_stopped(review_lock, drops, count, err);
     /* A running sandbox is measured when it is listed. */
     if (count > 0 && r == 0 && review_lock->fd < 0)
         sandboxes_measure(review_lock->service, &review_lock->row, &(struct err){ 0 });
     if (review_lock->fd < 0 || r < 0)
         return r;
-    return is_fence(review_lock) ? release_held(review_lock, drops, count, err) : release_held(review_lock, NULL, 0, err);
+    return is_fence(review_lock) ? release_quiesced(review_lock, drops, count, err)
+                                 : release_quiesced(review_lock, NULL, 0, err);
 }
 
 /* The copy's tree is not changed, because processes have its files open. The next approval merges the project's newer
@@ -344,7 +345,7 @@ int review_lock_stand(struct review_lock *review_lock, const struct fence_revert
     return r < 0 ? r : review_lock_release(review_lock, NULL, 0, err);
 }
 
-static int stand_on_parts(struct review_lock *review_lock, const struct approve *approve, struct err *err)
+static int set_merge_bases_of_hunks(struct review_lock *review_lock, const struct approve *approve, struct err *err)
 {
     int r = 0;
 
@@ -361,7 +362,7 @@ static int stand_on_parts(struct review_lock *review_lock, const struct approve 
 int review_lock_release_taken(struct review_lock *review_lock, const struct approve *approve, struct err *err)
 {
     autofree struct fence_revert *drops = xalloc((approve->drop_count + 1) * sizeof(*drops));
-    int r = review_lock_is_copy(review_lock) ? stand_on_parts(review_lock, approve, err) : 0;
+    int r = review_lock_is_copy(review_lock) ? set_merge_bases_of_hunks(review_lock, approve, err) : 0;
 
     if (fault_is("release-fails"))
         r = err_set(err, ERR_UNAVAILABLE, -EIO, "the sandbox does not answer");
@@ -380,7 +381,7 @@ int review_lock_halt(struct review_lock *review_lock, struct err *err)
     int r;
 
     if (review_lock->fd >= 0)
-        release_held(review_lock, NULL, 0, &(struct err){ 0 });
+        release_quiesced(review_lock, NULL, 0, &(struct err){ 0 });
     if (sandbox_row_state(&review_lock->row) != SANDBOX_STATE_ACTIVE)
         return 0;
     cleanup_fd(&review_lock->dir_lock_fd);
@@ -391,7 +392,7 @@ int review_lock_halt(struct review_lock *review_lock, struct err *err)
     return r < 0 ? r : life_lock_dir(review_lock->service, review_lock->conn->id, &review_lock->dir_lock_fd, err);
 }
 
-static void start_again(struct review_lock *review_lock)
+static void restart_sandbox(struct review_lock *review_lock)
 {
     struct err err = ERR_NONE;
 
@@ -406,10 +407,10 @@ static void start_again(struct review_lock *review_lock)
 void review_lock_done(struct review_lock *review_lock)
 {
     if (review_lock->fd >= 0)
-        release_held(review_lock, NULL, 0, &(struct err){ 0 });
+        release_quiesced(review_lock, NULL, 0, &(struct err){ 0 });
     cleanup_fd(&review_lock->dir_lock_fd);
     if (review_lock->starts_again)
-        start_again(review_lock);
+        restart_sandbox(review_lock);
     if (review_lock->conn)
         life_release(review_lock->conn);
     cleanup_fd(&review_lock->dir_fd);

@@ -47,7 +47,7 @@ void review_tell(struct service *service, const struct caller *caller, const str
 
 /* ---- writing ---- */
 
-static void put(struct buf *out, const char *key, const char *value)
+static void put_pair(struct buf *out, const char *key, const char *value)
 {
     buf_add(out, key, strlen(key) + 1);
     buf_add(out, value, strlen(value) + 1);
@@ -61,7 +61,7 @@ static void put_row(struct buf *out, const char *kind, const struct file_change 
     shown_hash(change, hash);
     autofree char *value = xprintf("%s %llu %o %s %s", kind, is_gone ? 0 : (unsigned long long) change->new_bytes,
                                    is_gone ? 0 : (unsigned) change->new_mode, is_gone || !*hash ? "-" : hash, path);
-    put(out, "row", value);
+    put_pair(out, "row", value);
 }
 
 static void put_rows(struct buf *out, const struct review_approved *approved)
@@ -87,13 +87,13 @@ void review_follow_up_write(const struct review_lock *review_lock, const struct 
     autofree char *by = caller_name(review_lock->caller);
 
     buf_add(out, FORMAT, sizeof(FORMAT));
-    put(out, "actor", what->actor);
-    put(out, "by", by);
-    put(out, "automatic", what->is_automatic ? "1" : "");
-    put(out, "ends", what->ends ? "1" : "");
+    put_pair(out, "actor", what->actor);
+    put_pair(out, "by", by);
+    put_pair(out, "automatic", what->is_automatic ? "1" : "");
+    put_pair(out, "ends", what->ends ? "1" : "");
     if (approved)
         put_rows(out, approved);
-    put(out, "end", "");
+    put_pair(out, "end", "");
 }
 
 /* ---- reading ---- */
@@ -291,7 +291,7 @@ static int reopen_workspace(struct review_lock *review_lock, struct err *err)
     return 0;
 }
 
-static int do_owed(struct review_lock *review_lock, const struct known *known, char ***ret_ids, struct err *err)
+static int do_follow_up(struct review_lock *review_lock, const struct known *known, char ***ret_ids, struct err *err)
 {
     int r = insert_rows(review_lock, known, ret_ids, err);
 
@@ -317,7 +317,7 @@ struct finishing {
 };
 
 /* Completes older records first: an undo, for example, would otherwise not find the rows of its approval. */
-static int finish_this(const char *id, const struct apply_txn_record *record, void *cookie, struct err *err)
+static int finish_follow_up(const char *id, const struct apply_txn_record *record, void *cookie, struct err *err)
 {
     struct finishing *f = cookie;
     autodone(known) struct known known = KNOWN_NONE;
@@ -331,25 +331,25 @@ static int finish_this(const char *id, const struct apply_txn_record *record, vo
     r = known_read(id, record, &known, err);
     if (r == 0)
         r = f->only_rows ? insert_rows(f->review_lock, &known, f->ret_ids, err)
-                         : do_owed(f->review_lock, &known, f->ret_ids, err);
+                         : do_follow_up(f->review_lock, &known, f->ret_ids, err);
     return r == 0 && !f->only_rows ? approve_close(f->review_lock->delta_path, id, err) : r;
 }
 
-static int finish_landing(struct finishing *f, struct err *err)
+static int finish_follow_ups(struct finishing *f, struct err *err)
 {
-    int r = approve_each_follow_up(f->review_lock->delta_path, finish_this, f, err);
+    int r = approve_each_follow_up(f->review_lock->delta_path, finish_follow_up, f, err);
 
     return r < 0 || f->is_found ? r : err_set(err, ERR_UNAVAILABLE, -EAGAIN, "tidying up after it is not over yet");
 }
 
 int review_record_finish(struct review_lock *review_lock, const char *approval_id, char ***ret_ids, struct err *err)
 {
-    return finish_landing(&(struct finishing){ .review_lock = review_lock, .id = approval_id, .ret_ids = ret_ids }, err);
+    return finish_follow_ups(&(struct finishing){ .review_lock = review_lock, .id = approval_id, .ret_ids = ret_ids }, err);
 }
 
 int review_record_note(struct review_lock *review_lock, const char *approval_id, char ***ret_ids, struct err *err)
 {
-    return finish_landing(
+    return finish_follow_ups(
         &(struct finishing){ .review_lock = review_lock, .id = approval_id, .only_rows = true, .ret_ids = ret_ids }, err);
 }
 
@@ -357,7 +357,7 @@ int review_record_note(struct review_lock *review_lock, const char *approval_id,
 
 /* A sandbox that keeps its paths needs no drop; the transaction noted that they are no change. A copy that cannot be
  * quiesced keeps its old merge base: at worst that is a conflict later. */
-static int release_again(struct review_lock *review_lock, const struct fence_revert *drops, size_t count, struct err *err)
+static int repeat_release(struct review_lock *review_lock, const struct fence_revert *drops, size_t count, struct err *err)
 {
     if (review_lock_can_drop(review_lock))
         return review_lock_release(review_lock, drops, count, err);
@@ -367,7 +367,7 @@ static int release_again(struct review_lock *review_lock, const struct fence_rev
 }
 
 /* Drops only paths that were not changed since. */
-static int drop_again(struct review_lock *review_lock, const struct known *known, struct err *err)
+static int repeat_drops(struct review_lock *review_lock, const struct known *known, struct err *err)
 {
     autodone(change_set) struct change_set set = CHANGE_SET_EMPTY;
     autofree struct fence_revert *drops = xalloc((known->drop_count + 1) * sizeof(*drops));
@@ -381,20 +381,20 @@ static int drop_again(struct review_lock *review_lock, const struct known *known
     for (size_t i = 0; i < known->drop_count; i++)
         if (!change_set_find_scoped(&set, known->drops[i] + 1))
             drops[count++] = (struct fence_revert){ .path = known->drops[i], .replace_fd = -1 };
-    return release_again(review_lock, drops, count, err);
+    return repeat_release(review_lock, drops, count, err);
 }
 
-static int do_owed_after_kill(struct review_lock *review_lock, const struct known *known, struct err *err)
+static int recover_follow_up_steps(struct review_lock *review_lock, const struct known *known, struct err *err)
 {
     int r = review_lock_try(review_lock, err);
 
     if (r == 0 && !known->ends)
-        r = drop_again(review_lock, known, err);
-    return r < 0 ? r : do_owed(review_lock, known, NULL, err);
+        r = repeat_drops(review_lock, known, err);
+    return r < 0 ? r : do_follow_up(review_lock, known, NULL, err);
 }
 
 /* The event names the person who decided, not the caller whose operation runs the recovery. */
-static void tell_recovered(struct review_lock *review_lock, const struct known *known)
+static void send_recovered_event(struct review_lock *review_lock, const struct known *known)
 {
     json_t *details = json_pack("{s:s, s:b}", "approvalId", known->id, "recovered", 1);
 
@@ -417,18 +417,18 @@ static int recover_follow_up(const char *id, const struct apply_txn_record *reco
     int r = known_read(id, record, &known, err);
 
     if (r == 0)
-        r = do_owed_after_kill(review_lock, &known, err);
+        r = recover_follow_up_steps(review_lock, &known, err);
     /* A record that cannot be read now cannot be read later either; that was reported. */
     if (r == -EBADMSG)
         review_record_left(review_lock, err);
     if (r == 0 || r == -EBADMSG)
         r = approve_close(review_lock->delta_path, id, err);
     if (r == 0 && known.is_whole)
-        tell_recovered(review_lock, &known);
+        send_recovered_event(review_lock, &known);
     return r;
 }
 
-static int recover_landings(struct review_lock *review_lock, struct err *err)
+static int recover_transactions(struct review_lock *review_lock, struct err *err)
 {
     int r = approve_has_unfinished(review_lock->delta_path, err);
 
@@ -464,11 +464,11 @@ static int recover_first_edition(struct review_lock *review_lock, struct err *er
             r = approve_was_done(review_lock->delta_path, known.id, err);
         bool was_done = r > 0;
         if (was_done)
-            r = do_owed_after_kill(review_lock, &known, err);
+            r = recover_follow_up_steps(review_lock, &known, err);
         if (r < 0)
             return r;
         if (was_done)
-            tell_recovered(review_lock, &known);
+            send_recovered_event(review_lock, &known);
     }
     return unlinkat(review_lock->dir_fd, FIRST_EDITION_FILE, 0) < 0 ? err_errno(err, -errno, "removing what was done") : 0;
 }
@@ -487,12 +487,12 @@ void review_record_recover(struct review_lock *review_lock)
     int r = recover_first_edition(review_lock, &err);
 
     if (r == 0)
-        r = recover_landings(review_lock, &err);
+        r = recover_transactions(review_lock, &err);
     if (r < 0)
         review_record_left(review_lock, &err);
 }
 
-static int recover_one(const char *name, int dir_fd, void *cookie)
+static int recover_sandbox(const char *name, int dir_fd, void *cookie)
 {
     static const struct caller system = { .owner = "", .is_admin = true, .cancel_fd = -1 };
     struct service *service = cookie;
@@ -515,6 +515,6 @@ void reviews_recover(struct service *service)
 {
     struct err err = ERR_NONE;
 
-    if (state_dir_each(&service->state_dir, recover_one, service, &err) < 0)
+    if (state_dir_each(&service->state_dir, recover_sandbox, service, &err) < 0)
         log_warn("approvals that were cut short are not looked at", LOG_STR("error", err.text));
 }
