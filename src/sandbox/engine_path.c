@@ -9,7 +9,7 @@
 
 #define SCHEME "unix://"
 
-/* The variable is also for clients of engines elsewhere, and then it says nothing of the one here. */
+/* $DOCKER_HOST may name an engine elsewhere for other clients. Then ignore it. */
 static const char *find(void)
 {
     const char *host = getenv("DOCKER_HOST");

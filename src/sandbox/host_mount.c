@@ -22,11 +22,11 @@
 
 #define STATE_BYTES_MAX 65536
 #define MOUNTS_MAX 16
-/* The C library's sys/mount.h and the kernel's linux/mount.h do not get along everywhere: system calls by number. */
+/* On some systems the C library's sys/mount.h and the kernel's linux/mount.h cannot be included together, so these are called by number. */
 #define DETACH 2
 #define NOFOLLOW 8
 
-/* What a supervisor says of itself in its state file (wire/sandbox_spec.h). */
+/* What a supervisor writes into its state file (wire/sandbox_spec.h). */
 struct supervisor_state {
     char pid[16], mount[PATH_MAX];
 };
@@ -65,12 +65,13 @@ struct showing {
     int r;
 };
 
-/* A mount can be cloned only in its own namespace, and attached only in the one that it is to be in. The clone is in neither meanwhile. */
+/* A mount can be cloned only in its own namespace, and attached only in the target namespace. Between the two steps the clone is in
+ * neither. */
 static int clone_and_attach(const struct showing *showing)
 {
     autofd int tree = -1;
 
-    /* Namespaces can be changed only by who shares its working directory with nobody. */
+    /* setns() for a mount namespace needs a working directory that no other thread shares. */
     if (unshare(CLONE_FS) < 0 || setns(showing->their_ns, CLONE_NEWNS) < 0)
         return -errno;
     tree = (int) syscall(SYS_open_tree, AT_FDCWD, showing->from, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW);
@@ -98,7 +99,7 @@ static int open_namespace(const char *pid)
     return fd < 0 ? -errno : fd;
 }
 
-/* A thread of its own, because it ends with a namespace and a working directory that no other work may have. */
+/* In a thread of its own: it ends in another namespace and working directory, in which no other work may run. */
 static int show_from(const struct supervisor_state *state, int dir_fd, struct err *err)
 {
     autofd int theirs = open_namespace(state->pid), ours = open_namespace("self"), at = -1;
@@ -106,7 +107,7 @@ static int show_from(const struct supervisor_state *state, int dir_fd, struct er
     pthread_t thread;
     int r = theirs < 0 ? theirs : ours < 0 ? ours : 0;
 
-    /* Alive now, so it was its own number that we looked up. */
+    /* The supervisor still lives, so the pid that we looked up was its own. */
     if (r == 0 && !sandbox_dir_is_running(dir_fd))
         r = -ESRCH;
     if (r == 0 && mkdirat(dir_fd, HOST_MOUNT_DIR, 0500) < 0 && errno != EEXIST)
@@ -143,7 +144,7 @@ void host_mount_hide(int sandbox_dir_fd)
     snprintf(path, sizeof(path), "/proc/self/fd/%d/" HOST_MOUNT_DIR, sandbox_dir_fd);
     for (int i = 0; i < MOUNTS_MAX && syscall(SYS_umount2, path, DETACH | NOFOLLOW) == 0; i++)
         continue;
-    /* Modes do not keep root from writing there. Others' supervisors mount on it. */
+    /* Mode bits do not stop root from writing into the directory. Supervisors of other users mount on it. */
     if (geteuid() == 0)
         unlinkat(sandbox_dir_fd, HOST_MOUNT_DIR, AT_REMOVEDIR);
 }

@@ -18,8 +18,8 @@
 #define PARENT_FD 3
 #define BASE_FD 4
 
-/* 0 and a reply, or -ETIMEDOUT, -ECONNRESET, -EINTR when there is something in `cancel_fd`, ... The reply's texts stand in `payload`,
- * which holds FRAME_PAYLOAD_MAX. */
+/* Returns 0 and a reply, or -ETIMEDOUT, -ECONNRESET, -EINTR when `cancel_fd` is readable, ... The reply's texts point into `payload`, which
+ * holds FRAME_PAYLOAD_MAX. */
 static int receive(int fd, int cancel_fd, int64_t until_ns, char *payload, struct ctl_reply *ret)
 {
     struct frame frame;
@@ -84,7 +84,7 @@ static int spawn(const char *program, const char *dir, enum launch_kind kind, in
     return proc_spawn(&spec, &ret->supervisor, err);
 }
 
-/* A sandbox that runs again has changes again that nobody has decided about. */
+/* A sandbox that runs again may get changes that have not been decided about. */
 static void reopen(const struct state_dir *state_dir, const char *name)
 {
     autofd int dir_fd = path_open_beneath(state_dir->sandboxes_fd, name, O_RDONLY | O_DIRECTORY, 0);

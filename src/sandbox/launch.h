@@ -12,39 +12,39 @@
 #include "wire/ctl_proto.h"
 
 enum launch_kind {
-    LAUNCH_OWNED,    /* the sandbox ends with us */
-    LAUNCH_DETACHED, /* it outlives us */
+    LAUNCH_OWNED,    /* the sandbox ends with its owner */
+    LAUNCH_DETACHED, /* the sandbox outlives its owner */
 };
 
-/* How long a start may take: a container's image may have to be fetched first. */
+/* Maximum duration of a start. A container's engine may first have to fetch the image. */
 #define LAUNCH_MS 60000
 #define LAUNCH_CONTAINER_MS (15 * 60000)
 
 struct launch {
     struct proc supervisor; /* owned */
-    int ctl_fd;             /* owned: a control connection; the end of an owner's stops the sandbox */
+    int ctl_fd;             /* owned: a control connection; closing an owner's stops the sandbox */
 };
 
 #define LAUNCH_NONE ((struct launch){ .supervisor = PROC_NONE, .ctl_fd = -1 })
 
-/* What it gets along, and how it is waited for. */
+/* What launch() passes to the supervisor, and how it waits for it. */
 struct launch_wait {
     int64_t within_ms;
-    int cancel_fd; /* -1, or what ends it when it becomes readable: -EINTR */
-    int base_fd;   /* the directory that the sandbox is over, when > 0: as it was checked, whatever has its name by now */
+    int cancel_fd; /* -1, or a descriptor that ends the wait with -EINTR when it becomes readable */
+    int base_fd; /* if > 0: the sandbox's base directory, opened when it was checked; another directory may have its name by now */
     void (*on_step)(const char *text,
-                    void *cookie); /* NULL, or who wants to hear what takes its time, such as fetching an image */
+                    void *cookie); /* may be NULL; called for steps that take long, such as fetching an image */
     void *cookie;
 };
 
-/* The sandbox runs when it returns 0. Otherwise the error is the supervisor's own, and nothing is left running. */
+/* Returns 0 when the sandbox runs. Otherwise `err` is the supervisor's own error, and no process is left running. */
 int launch(const struct state_dir *state_dir, const char *name, enum launch_kind kind, const struct launch_wait *wait,
            struct launch *ret, struct err *err);
 
-/* What still comes while it stops: events of the last moments, states. */
+/* Receives what the supervisor still sends while it stops: the last events and states. */
 typedef void (*launch_reply_fn)(const struct ctl_reply *reply, void *cookie);
 
-/* Stops the sandbox and waits until nothing of it runs. `fn` may be NULL. */
+/* Stops the sandbox and waits until no process of it is left. `fn` may be NULL. */
 void launch_stop(struct launch *launch, unsigned grace_ms, launch_reply_fn fn, void *cookie);
 
-void launch_done(struct launch *launch); /* stops it at once, if it was not stopped */
+void launch_done(struct launch *launch); /* stops it immediately unless launch_stop() did */

@@ -12,7 +12,7 @@
 
 #define STATE_BYTES_MAX 65536
 
-/* Lines of other things are most; one that is not whole is none. */
+/* Most lines are about other things. Ignores an incomplete line. */
 static bool parse_line(const char *line, size_t len, struct limit_in_force *ret)
 {
     char text[256], kind[8];

@@ -1,5 +1,5 @@
 /*
- * The limits that a sandbox is held to, as its supervisor wrote them into its state file:
+ * The limits in force for a sandbox, as its supervisor wrote them into its state file:
  *
  *     limit NAME VALUE asked|default [why it is not enforced]
  */
@@ -17,7 +17,7 @@ struct limit_in_force {
     char name[16];
     int64_t value;
     bool is_default;
-    char not_enforced[160]; /* why not; "" when it is */
+    char not_enforced[160]; /* the reason; "" if the limit is enforced */
 };
 
 struct limit_report {
@@ -25,7 +25,7 @@ struct limit_report {
     size_t count;
 };
 
-/* None of one that does not run, or whose supervisor is of a release that did not tell. */
+/* Returns an empty report if the sandbox does not run, or if its supervisor is of a release that wrote no limits. */
 void limit_report_read(int sandbox_dir_fd, struct limit_report *ret);
 /* The same by name. */
 void limit_report_find(const struct state_dir *state_dir, const char *name, struct limit_report *ret);

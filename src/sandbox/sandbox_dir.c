@@ -21,9 +21,9 @@
 #define DECISION_BYTES_MAX 64
 #define STATE_BYTES_MAX 65536
 
-#define LOCK_TRIES 10      /* 2 ms apart */
+#define LOCK_TRIES 10      /* with 2 ms between them */
 #define STOP_GRACE_MS 2000 /* for its commands */
-#define STOP_WAIT_MS 30000 /* for all of it */
+#define STOP_WAIT_MS 30000 /* for the whole stop */
 #define STOP_LOOK_NS 20000000L
 
 int sandbox_dir_lock(int dir_fd, int *ret_fd)
@@ -45,13 +45,13 @@ static bool is_locked(int dir_fd, const char *relpath)
 {
     autofd int fd = path_open_beneath(dir_fd, relpath, O_RDONLY | O_NONBLOCK, 0);
 
-    /* What cannot be looked at counts as alive: the other mistake would remove a sandbox under its supervisor. */
+    /* Treat a lock that cannot be opened as held: otherwise we might remove a sandbox under its supervisor. */
     if (fd < 0)
         return fd != -ENOENT;
     return flock(fd, LOCK_SH | LOCK_NB) < 0;
 }
 
-/* Directories that were made for a rule are in there as well: they keep a sandbox longer than it would have to be. */
+/* Directories that were created for a rule count as changes too, so such a sandbox is kept longer than necessary. */
 bool sandbox_dir_has_changes(int dir_fd)
 {
     autodirectory dir = directory_take(path_open_beneath(dir_fd, "delta/data", O_RDONLY | O_DIRECTORY, 0));
@@ -74,7 +74,7 @@ int sandbox_dir_stop(int dir_fd, const char *name, struct err *err)
     int r = ctl_client_connect(dir_fd, &fd, err);
 
     if (r == -ENOENT || r == -ECONNREFUSED)
-        *err = ERR_NONE; /* it has ended, or begins to: the lock shows */
+        *err = ERR_NONE; /* it has ended or is ending: the lock shows which */
     else if (r == 0)
         r = ctl_request_encode(&request, payload, sizeof(payload), &frame);
     if (r == 0)

@@ -1,6 +1,6 @@
 /*
- * The directory of one sandbox (wire/sandbox_spec.h lists what is in it): who has it, and what is left in it. All functions take the open
- * directory.
+ * The directory of one sandbox (wire/sandbox_spec.h lists the files in it): who has locked it, and what it contains. All functions take the
+ * open directory.
  */
 #pragma once
 
@@ -8,35 +8,36 @@
 
 #include "base/err.h"
 
-/* A supervisor holds <dir>/lock by an exclusive flock(2) as long as it lives: the kernel lets go of it however it dies, and a child
- * that inherited the descriptor keeps it. Whoever changes or removes a sandbox at rest holds it likewise. Somebody who only asks whether
- * it is held takes it shared for a moment, so this tries for some milliseconds before it returns -EBUSY. */
+/* A supervisor holds an exclusive flock(2) on <dir>/lock as long as it lives: the kernel releases it however the supervisor dies, and a
+ * child that inherited the descriptor keeps it. A process that changes or removes a sandbox at rest takes the same lock. A process that
+ * only tests the lock takes it shared for a moment, so this function retries for some milliseconds before it returns -EBUSY. */
 int sandbox_dir_lock(int dir_fd, int *ret_fd);
 
-/* Whether its supervisor lives. */
+/* Returns true if its supervisor lives. */
 bool sandbox_dir_is_running(int dir_fd);
 
-/* Asks its supervisor to end what runs in it, and waits until nothing does. One that does not run is fine. `name` is for errors. */
+/* Asks its supervisor to end all its processes, and waits until they have ended. Returns 0 for a sandbox that does not run. `name` is for
+ * errors. */
 int sandbox_dir_stop(int dir_fd, const char *name, struct err *err);
 
-/* Whether its delta is mounted, or read for a review. */
+/* Returns true while its delta is mounted, or read for a review. */
 bool sandbox_dir_delta_is_locked(int dir_fd);
 
-/* Whether its delta holds anything. What cannot be looked at counts as something. */
+/* Returns true if its delta contains anything, or cannot be read. */
 bool sandbox_dir_has_changes(int dir_fd);
 
-/* Unmounts from the host what a sandbox that has ended left mounted: a container's supervisor that was killed leaves it, and host_mount.h.
- * Nothing to do while its supervisor lives. */
+/* Removes the mounts that an ended sandbox left on the host: its host mount (host_mount.h), and that of a container whose supervisor was
+ * killed. Does nothing while its supervisor lives. */
 void sandbox_dir_unmount_leftover(int dir_fd);
 
-/* Returns true if its last supervisor was asked to end, and did: neither failed nor was killed. */
+/* Returns true if its last supervisor ended on request, without failing or being killed. */
 bool sandbox_dir_ended_well(int dir_fd);
 
-/* What people decided about it, in the file `decision`: so whoever has the directory knows it, whatever becomes of a server's database. A
- * deleted sandbox waits in the trash: it is neither listed nor started, and can be restored for a while. Numbered as in the store. */
+/* What people decided about it. The file `decision` holds it, so it does not depend on a server's database. A deleted sandbox waits in the
+ * trash: it is neither listed nor started, and can be restored for a while. Numbered as in the store. */
 enum sandbox_dir_decision { SANDBOX_DIR_OPEN = 0, SANDBOX_DIR_APPROVED = 1, SANDBOX_DIR_REJECTED = 2 };
 
-/* -ENOENT: nobody has written it yet. -EBADMSG. */
+/* -ENOENT: the file does not exist yet. -EBADMSG. */
 int sandbox_dir_read_decision(int dir_fd, enum sandbox_dir_decision *ret, bool *ret_is_deleted);
 /* Durable. */
 int sandbox_dir_write_decision(int dir_fd, enum sandbox_dir_decision decision, bool is_deleted);

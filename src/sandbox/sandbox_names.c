@@ -18,7 +18,8 @@
 #define ADMINISTRATOR_KEY "-"
 #define KEY_BYTES_MAX 200
 
-/* The owner as a file name. Owners are any text: bytes other than these become %XX, and of a long one the end becomes a hash. */
+/* Encodes the owner as a file name. An owner may be any text: bytes other than these become %XX, and the end of a long one is replaced by a
+ * hash. */
 static char *owner_key(const char *owner)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@";
@@ -59,7 +60,7 @@ int sandbox_names_lock(const struct state_dir *state_dir, int *ret_lock_fd, stru
     return 0;
 }
 
-/* What a claim says, whether or not the sandbox exists. */
+/* Reads the id from a claim, whether or not the sandbox exists. */
 static int read_claim(int names_fd, const char *path, char ret_id[SANDBOX_ID_MAX])
 {
     autodone(buf) struct buf text = BUF_EMPTY;
@@ -78,7 +79,7 @@ static bool has_directory(const struct state_dir *state_dir, const char *dir_nam
 {
     struct stat st;
 
-    /* What cannot be looked for counts as there: the other mistake would give one name to two sandboxes. */
+    /* Treat an error as an existing directory: otherwise two sandboxes might get one name. */
     return fstatat(state_dir->sandboxes_fd, dir_name, &st, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT;
 }
 
@@ -105,7 +106,7 @@ static int claim(const struct state_dir *state_dir, const char *owner, const cha
 int sandbox_names_claim(const struct state_dir *state_dir, const char *owner, const char *name, const char *id, bool lasts,
                         struct err *err)
 {
-    /* Of a release before ids a sandbox may run: its directory has its name, and there is no claim. */
+    /* A running sandbox of a release before ids has its name as its directory, and no claim. */
     if ((!owner || !*owner) && has_directory(state_dir, name))
         return refuse_taken(name, err);
     return claim(state_dir, owner, name, id, lasts, err);

@@ -16,7 +16,7 @@ static int refuse_untrusted(const char *id, const char *what, const char *why, s
     return err_set(err, ERR_PERMISSION_DENIED, -EPERM, "sandbox '%s' is not served: its %s %s", id, what, why);
 }
 
-/* Where an access list lets others write, the group's bits are its mask, and say so. */
+/* If an access control list lets others write, its mask shows in the group bits. */
 static int check_owner(int fd, const char *id, const char *what, mode_t type, uid_t uid, struct err *err)
 {
     struct stat st;

@@ -1,10 +1,10 @@
 /*
- * Opening a sandbox that somebody else may have made, for a server.
+ * Opens a sandbox that another user may have made, for a server.
  *
- * A server that serves what it finds in a state directory starts supervisors with what a spec says: mounts of any directory of the host, its
- * network, a project to write into. So it takes a sandbox only from its own user: the directory and the spec belong to that user and nobody
- * else can write them. Everything is opened beneath the state directory without following links (openat2), and the spec is read from the file
- * that was checked.
+ * A server that serves the sandboxes it finds in a state directory starts supervisors with the contents of a spec: mounts of any host
+ * directory, the host's network, a project to write to. So it accepts a sandbox only from its own user: that user must own the directory
+ * and the spec, and no other user may be able to write them. Everything is opened beneath the state directory without following links
+ * (openat2), and the spec is read from the file that was checked.
  */
 #pragma once
 
@@ -12,6 +12,6 @@
 
 #include "sandbox/state_dir.h"
 
-/* `id` is what the directory is called; the spec must say the same. -EPERM, with what is wrong, for one that is not to be trusted. */
+/* `id` is the name of the directory; the spec must contain the same id. -EPERM, with the reason, for a sandbox that must not be trusted. */
 int sandbox_trust_open(const struct state_dir *state_dir, const char *id, uid_t uid, int *ret_dir_fd,
                        struct sandbox_spec **ret_spec, struct err *err);

@@ -23,7 +23,7 @@
 
 /* ---- where it is ---- */
 
-/* A relative path would mean another place for everybody who asks from another directory. NULL, and the reason in `err`. */
+/* A relative path would mean another directory for every working directory. Returns NULL, with the reason in `err`. */
 static char *take_absolute(const char *variable, const char *value, const char *below, struct err *err)
 {
     autodone(buf) struct buf clean = BUF_EMPTY;
@@ -42,7 +42,7 @@ char *state_dir_find_path(struct err *err)
         return take_absolute("AGENTFENSE_STATE_DIR", state, "", err);
     if (geteuid() == 0)
         return xdup("/var/lib/agentfense");
-    if (xdg && *xdg == '/') /* the XDG specification has relative values ignored */
+    if (xdg && *xdg == '/') /* the XDG specification requires that relative values be ignored */
         return take_absolute("XDG_STATE_HOME", xdg, "/agentfense", err);
     if (user && *user)
         return take_absolute("HOME", user, "/.local/state/agentfense", err);
@@ -51,7 +51,7 @@ char *state_dir_find_path(struct err *err)
     return NULL;
 }
 
-/* Those above it may be symlinks: whoever set up this host put them there. What is made is closed, as XDG asks. */
+/* Parents may be symlinks: the administrator of this host created them. New directories get mode 0700, as XDG requires. */
 static int make_with_parents(const char *path)
 {
     autofree char *part = xdup(path);
@@ -64,7 +64,7 @@ static int make_with_parents(const char *path)
     return mkdir(path, 0700) < 0 && errno != EEXIST ? -errno : 0;
 }
 
-/* Somebody who can write here could put a sandbox of their making under our feet, or take one away while it is being applied. */
+/* A user who can write here could put a sandbox of their own in place of ours, or remove one while it is being applied. */
 static int check_private(int fd, const char *path, struct err *err)
 {
     struct stat st;
@@ -109,7 +109,7 @@ static int open_part(struct state_dir *state_dir, const char *name, bool create,
     return check_private(fd, path, err);
 }
 
-/* Only what makes or starts a sandbox needs it, and makes it: sandboxes can be listed and reviewed without. */
+/* Only creating or starting a sandbox needs this part, and creates it: listing and reviewing work without. */
 static int open_later_part(struct state_dir *state_dir, const char *name, bool create, int *ret_fd, struct err *err)
 {
     int r = open_part(state_dir, name, create, ret_fd, err);
@@ -125,7 +125,7 @@ int state_dir_make_names(struct state_dir *state_dir, struct err *err)
     return state_dir->names_fd >= 0 ? 0 : open_part(state_dir, STATE_DIR_NAMES, true, &state_dir->names_fd, err);
 }
 
-/* Takes the path. */
+/* Takes ownership of `path`. */
 static int open_state_dir(char *path, bool create, struct state_dir *ret, struct err *err)
 {
     autodone(state_dir) struct state_dir state_dir = STATE_DIR_NONE;
@@ -185,7 +185,7 @@ int state_dir_refuse_name(const char *name, struct err *err)
                        shown.data ? shown.data : "", SANDBOX_NAME_MAX - 1);
 }
 
-/* A link is no directory either, whichever of both the kernel calls it. */
+/* Treat a symlink like any other entry that is not a directory, whether the kernel returns ELOOP or ENOTDIR. */
 int state_dir_open_sandbox(const struct state_dir *state_dir, const char *name)
 {
     int fd = path_open_beneath(state_dir->sandboxes_fd, name, O_RDONLY | O_DIRECTORY, 0);
@@ -198,7 +198,7 @@ static int is_sandbox(const struct dirent *d)
     return sandbox_name_is_valid(d->d_name);
 }
 
-/* Sorted in bytes, not by the locale: the same list for everybody. */
+/* Sorts by bytes instead of by the locale, so all users get the same order. */
 static int by_name(const struct dirent **a, const struct dirent **b)
 {
     return strcmp((*a)->d_name, (*b)->d_name);
@@ -225,7 +225,7 @@ static int each(const struct state_dir *state_dir, bool wants_all, state_dir_fn 
 
     for (int i = 0; i < count && r == 0; i++) {
         autofd int fd = state_dir_open_sandbox(state_dir, names[i]->d_name);
-        if (fd >= 0 || (wants_all && fd != -ENOENT)) /* otherwise it went meanwhile, or is none */
+        if (fd >= 0 || (wants_all && fd != -ENOENT)) /* otherwise it was removed meanwhile, or is not a directory */
             r = fn(names[i]->d_name, fd, cookie);
     }
     names_free(names, count);
@@ -250,7 +250,8 @@ void state_dir_unmount_ended(const struct state_dir *state_dir, const char *name
         sandbox_dir_unmount_leftover(dir_fd);
 }
 
-/* Without a spec the name of one of the administrator's can be told from the claim. A claim that stays is free. */
+/* If the spec is unreadable, take the name of an administrator's sandbox from its claim. If the claim stays, the name is free anyway: its
+ * id has no directory. */
 static void release_name(const struct state_dir *state_dir, const char *id, const struct sandbox_spec *spec)
 {
     char claimed[SANDBOX_NAME_MAX];
@@ -265,7 +266,7 @@ static void release_name(const struct state_dir *state_dir, const char *id, cons
         sandbox_names_release(state_dir, "", claimed, id);
 }
 
-/* Under a temporary name from the first step: what has a sandbox's name is whole. */
+/* Rename it to a temporary name first: a directory with a sandbox's name is always complete. */
 static int remove_locked(struct state_dir *state_dir, const char *name, int dir_fd)
 {
     autoptr(sandbox_spec) spec = NULL;
@@ -273,8 +274,8 @@ static int remove_locked(struct state_dir *state_dir, const char *name, int dir_
     char temp[ID_TEXT_MAX];
     int r;
 
-    /* A mount that a killed supervisor left on the host shows by EBUSY, before anything is gone. We have the sandbox's lock and nobody
-     * has the delta's, so it serves nobody. */
+    /* If a killed supervisor left a mount on the host, this fails with EBUSY before anything is removed. The mount is unused: we hold the
+     * sandbox's lock, and the delta is not locked. */
     if (unlinkat(dir_fd, HOST_MOUNT_DIR, AT_REMOVEDIR) < 0 && errno == EBUSY)
         host_mount_hide(dir_fd);
     if (unlinkat(dir_fd, HOST_MOUNT_DIR, AT_REMOVEDIR) < 0 && errno != ENOENT)

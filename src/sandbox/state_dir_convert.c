@@ -1,10 +1,11 @@
 /*
- * Sandboxes of a release before ids, whose directories have their names. Each gets an id in steps, of which any may be the last:
+ * Converts sandboxes of a release before ids, whose directories have their names. Each gets an id in these steps; the conversion may be
+ * interrupted after any:
  *
- *     lock      nobody starts, reviews or removes it meanwhile
- *     claim     its name, for the new id. A claim is free while its id has no directory, but no other sandbox gets the name: a directory has it
- *     spec      holds the id. Whoever comes next goes on with that id
- *     rename    the directory to the id. It is converted
+ *     lock      keeps other processes from starting, reviewing or removing it meanwhile
+ *     claim     its name, for the new id. The claim is void while the id has no directory, but the directory with the name still blocks other claims
+ *     spec      contains the id. The next attempt continues with that id
+ *     rename    the directory to the id. Now it is converted
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +25,7 @@
 #include "sandbox/sandbox_names.h"
 #include "sandbox/state_dir_int.h"
 
-/* Somebody who had the lock before us may have renamed or removed it. */
+/* A process that held the lock before us may have renamed or removed it. */
 static bool still_has_name(const struct state_dir *state_dir, const char *name, int dir_fd)
 {
     struct stat now, opened;
@@ -50,7 +51,7 @@ static int rename_to_id(const struct state_dir *state_dir, const char *name, con
     return file_fsync_dir(state_dir->sandboxes_fd);
 }
 
-/* With its lock. */
+/* The caller holds its lock. */
 static int convert_locked(struct state_dir *state_dir, const char *name, int dir_fd, struct err *err)
 {
     autoptr(sandbox_spec) spec = NULL;
@@ -100,8 +101,8 @@ void state_dir_convert(struct state_dir *state_dir)
 
 /* ---- servers of the first edition ---- */
 
-/* A lock on a file goes with the file, so one that a running sandbox holds on its user goes on being held. Nothing is replaced; what is there
- * twice stays where it is. Returns -EEXIST for that. */
+/* A lock follows its file through a rename, so locks that running sandboxes hold on their user stay held. Does not replace anything:
+ * entries that exist in both places stay. Returns -EEXIST for these. */
 static int take_in_entries(int from_fd, int to_fd)
 {
     autodirectory dir = directory_open(from_fd);
@@ -109,7 +110,7 @@ static int take_in_entries(int from_fd, int to_fd)
 
     for (const struct dirent *d; dir && (d = directory_next(dir));) {
         if (d->d_name[0] == '.')
-            continue; /* a temporary one, which was never acknowledged */
+            continue; /* a temporary directory, which was never acknowledged */
         if (renameat2(from_fd, d->d_name, to_fd, d->d_name, RENAME_NOREPLACE) < 0)
             r = -errno;
     }
@@ -139,7 +140,7 @@ int state_dir_take_in(struct state_dir *state_dir, struct err *err)
     if (old_fd < 0)
         return err_errno(err, old_fd, "opening '%s/" STATE_DIR_OLD_PART "'", state_dir->path);
     if (fstat(old_fd, &there) < 0 || fstat(state_dir->fd, &here) < 0 || here.st_dev != there.st_dev)
-        return 0; /* a disk of its own, which the configuration names as the place */
+        return 0; /* a separate disk, which the configuration names as this directory */
     lock = path_open_beneath(old_fd, "server-lock", O_RDWR, 0);
     if (lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) < 0)
         return err_set(err, ERR_FAILED_PRECONDITION, -EBUSY,
@@ -147,14 +148,14 @@ int state_dir_take_in(struct state_dir *state_dir, struct err *err)
                        state_dir->path);
     r = take_in_part(old_fd, "uids", state_dir->locks_fd, err);
     if (r == -EEXIST)
-        *err = ERR_NONE; /* a user of whom both kept a file */
+        *err = ERR_NONE; /* both directories have a file for this user */
     else if (r < 0)
         return r;
     r = take_in_part(old_fd, "sandboxes", state_dir->sandboxes_fd, err);
     if (r < 0)
         return r;
     fault("take_in_moved");
-    /* The rows of a database belong to the host of this id. */
+    /* The rows of a database belong to the host with this id. */
     if (renameat(old_fd, host_id, state_dir->fd, host_id) < 0 && errno != ENOENT)
         return err_errno(err, -errno, "moving '%s/" STATE_DIR_OLD_PART "/%s' into its parent", state_dir->path, host_id);
     unlinkat(state_dir->fd, link, 0);

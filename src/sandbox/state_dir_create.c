@@ -1,4 +1,4 @@
-/* Making a sandbox: its name, and how its directory comes to be there whole. */
+/* Makes the name of a sandbox, and creates its directory so that it appears complete. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -27,10 +27,10 @@ static bool is_name_char(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
 }
 
-/* "shop-x3kf" for /home/me/shop: what may not be in a name becomes a dash, and dashes do not repeat. */
+/* "shop-x3kf" for /home/me/shop. Characters that names may not contain become a dash; dashes do not repeat. */
 static char *make_name(const char *base_path)
 {
-    static const char letters[] = "abcdefghijkmnpqrstuvwxyz23456789"; /* 32, none like another */
+    static const char letters[] = "abcdefghijkmnpqrstuvwxyz23456789"; /* 32, without those that look alike */
     char name[SANDBOX_NAME_MAX];
     unsigned char random[SUFFIX_LETTERS] = { 0 };
     size_t len = 0, end = strlen(base_path), start;
@@ -58,7 +58,8 @@ static char *make_name(const char *base_path)
     return xdupn(name, len);
 }
 
-/* What a crash left under a temporary name. One that is still being made, or removed, is locked, except in its first moments. */
+/* Removes a directory that a crash left under a temporary name. While one is being created or removed it is locked, except in its first
+ * moments. */
 static void sweep_one(struct state_dir *state_dir, const char *temp)
 {
     autofd int fd = path_open_beneath(state_dir->sandboxes_fd, temp, O_PATH | O_DIRECTORY, 0), lock = -1;
@@ -111,8 +112,8 @@ static int claim_new_name(struct state_dir *state_dir, struct sandbox_spec *spec
     return r;
 }
 
-/* The spec goes into the directory, and the directory gets its own name: now the sandbox exists. A sandbox that is there is never empty, so
- * a plain rename() does not replace one. */
+/* Writes the spec into the directory and renames the directory to its own name: now the sandbox exists. A plain rename() cannot replace an
+ * existing sandbox, because its directory is never empty. */
 static int put_in_place(struct state_dir *state_dir, const char *temp, int dir_fd, const struct sandbox_spec *spec, bool lasts,
                         struct err *err)
 {
@@ -149,7 +150,7 @@ static int name_and_place(struct state_dir *state_dir, const char *temp, int dir
     return r;
 }
 
-/* A caller that knows no names may give the id as the name. */
+/* A caller that does not know about names may pass the id as the name. */
 static void settle_id(struct sandbox_spec *spec)
 {
     char id[SANDBOX_ID_MAX];

@@ -1,4 +1,4 @@
-/* Which sandbox a word means. */
+/* Finds the sandbox that a word identifies. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -34,7 +34,7 @@ static bool exists(const struct state_dir *state_dir, const char *id)
     return fstatat(state_dir->sandboxes_fd, id, &st, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-/* What a word may mean, as it is shown to whoever must say more. */
+/* The matches, as the error shows them to a user who must be more specific. */
 struct matches {
     char (*items)[SANDBOX_NAME_MAX]; /* owned */
     size_t count, cap;
@@ -43,8 +43,8 @@ struct matches {
 struct search {
     const struct state_dir *state_dir;
     const char *word;
-    char id[SANDBOX_NAME_MAX];        /* of the last match; one whose name it is goes before one that begins with it */
-    struct matches called, beginning; /* ids of those whose name it is; names, or ids, that begin with it */
+    char id[SANDBOX_NAME_MAX];        /* of the last match; a match by name comes before a match by a beginning */
+    struct matches called, beginning; /* ids of sandboxes with this name; names or ids that begin with the word */
 };
 
 static void add_match(struct matches *matches, const char *text)
@@ -96,7 +96,7 @@ static int match(const char *id, int dir_fd, void *cookie)
     return 0;
 }
 
-/* Looks at every sandbox: for a beginning, and for a name whose claim was lost with the power. */
+/* Looks at every sandbox: for a beginning, and for a name whose claim was lost in a power failure. */
 static int search_all(const struct state_dir *state_dir, const char *word, char ret_id[SANDBOX_NAME_MAX], struct err *err)
 {
     struct search search = { .state_dir = state_dir, .word = word };
