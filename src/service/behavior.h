@@ -1,5 +1,5 @@
 /*
- * How a workspace lives and what an approval may take of it, as its maker asked: a JSON object, checked and put in order once.
+ * The lifecycle of a workspace and what may be approved of it, as its creator requested: a JSON object, checked and normalised once.
  *
  *     {"lifecycle": {"stopOn": [event], "deleteOn": [event], "ttl": ns, "idleTimeout": ns},
  *      "acceptance": {"mode": "allowlist", "allow": {"pathGlobs": [], "extensions": []}, "deny": {...}, "ignoreBinary": bool,
@@ -20,14 +20,14 @@ enum behavior_event {
     BEHAVIOR_RUN_CANCELLED = 1 << 2,
     BEHAVIOR_APPROVED = 1 << 3,
     BEHAVIOR_REJECTED = 1 << 4,
-    BEHAVIOR_TERMINAL = 1 << 5, /* each of the two before it */
+    BEHAVIOR_TERMINAL = 1 << 5, /* either of the two above */
 };
 
-/* `noLock` in a behaviour, where some clients have it: that of the sandbox beside it. It is not kept with the behaviour. */
+/* Reads `noLock` from a behaviour, where some clients put it instead of beside it. It is not stored with the behaviour. */
 int behavior_no_lock(const json_t *given, bool *ret_is_given, bool *ret, struct err *err);
 
-/* `given` may be NULL. Durations may be nanoseconds or texts, and are nanoseconds afterwards; globs and extensions are trimmed, each once;
- * extensions begin with a dot and are lower case. ERR_INVALID_ARGUMENT, also of a key that is none. */
+/* `given` may be NULL. Durations may be nanoseconds or texts, and become nanoseconds. Globs and extensions are trimmed and made unique;
+ * extensions get a leading dot and become lower case. ERR_INVALID_ARGUMENT, also for an unknown key. */
 int behavior_normalise(const json_t *given, json_t **ret, struct err *err);
 
 struct behavior {
@@ -36,5 +36,5 @@ struct behavior {
     bool auto_approves, auto_rejects;
 };
 
-/* Of what behavior_normalise() gave, as text. What is none is no behaviour. */
+/* Parses the result of behavior_normalise() as text. Returns an empty behaviour for an invalid text. */
 struct behavior behavior_parse(const char *text);

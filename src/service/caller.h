@@ -1,5 +1,5 @@
 /*
- * Who asks, as authentication found, and whether they still wait for the answer. Borrowed for the call.
+ * The caller of a request, as authentication identified it, and whether it still waits for the answer. Borrowed for the call.
  */
 #pragma once
 
@@ -7,20 +7,22 @@
 #include <sys/types.h>
 
 struct caller {
-    const char *owner; /* whose things these are; "" for an administrator who named nobody */
-    bool has_uid;      /* the user of this host at the other end is known; neither this nor an owner: we ourselves */
+    const char *owner; /* whose objects the caller acts on; "" for an administrator who named no owner */
+    bool
+        has_uid; /* the peer is a user of this host, and `uid` is known; without this and without an owner, the server itself is the caller */
     uid_t uid;
-    bool is_admin;                    /* sees what belongs to others, too */
-    int cancel_fd;                    /* readable when nobody waits any more; -1: they always do */
-    const char *const *allowed_roots; /* ended by NULL: what they may have live sandboxes over; NULL: anything */
+    bool is_admin;                    /* also sees other owners' objects */
+    int cancel_fd;                    /* readable when the caller no longer waits; -1: it always waits */
+    const char *const *allowed_roots; /* ended by NULL: where the caller may have live sandboxes; NULL: anywhere */
 };
 
 #define CALLER_SYSTEM "system"
 
 extern const struct caller caller_system;
 
-/* Who this is, as it was found out and not as they say: the owner of the token, or the user's name; CALLER_SYSTEM: we ourselves. Free it. */
+/* Returns the authenticated name, never one that the caller claims: the token's owner, or the user's name; CALLER_SYSTEM for the server
+ * itself. Free it. */
 char *caller_name(const struct caller *caller);
 
-/* Whether something of this owner is there for them. What is not theirs does not exist for them. */
+/* Returns true if the caller may see objects of this owner. For a caller who may not, they do not exist. */
 bool caller_sees(const struct caller *caller, const char *owner);

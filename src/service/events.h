@@ -1,10 +1,10 @@
 /*
- * What happened, for those who have to know later: into the log at once, into the store soon (in batches, by a thread of its own, so
- * that no command waits for the disk), from where it can be asked for.
+ * Events: what happened, for later questions. An event goes to the log immediately. A thread of its own writes events to the store in
+ * batches soon after, so that no command waits for the disk; queries read the store.
  *
- * Secrets that the texts of a payload show are taken out first (redaction.h): they are neither logged nor stored.
+ * Before that, secrets in the texts of a payload are removed (redaction.h), so they are neither logged nor stored.
  *
- * A full line of waiting events makes whoever adds one wait, but for refusals, which are dropped and counted.
+ * When the queue is full, events_add() waits; but it drops and counts refusals.
  */
 #pragma once
 
@@ -19,21 +19,21 @@
 
 struct service;
 
-/* All borrowed but for the payload; NULL: none. */
+/* All borrowed except the payload. NULL: not given. */
 struct event {
     const char *type; /* "sandbox_created", "command_executed", ... */
     const char *sandbox_id, *codebase_id, *owner;
     int64_t time_ns; /* 0: now */
-    json_t *payload; /* an object, taken over */
+    json_t *payload; /* an object; events_add() takes ownership */
 };
 
 void events_add(struct service *service, const struct event *event);
 
-/* Begins and ends the thread; the end waits until everything is in the store. */
+/* Start and stop the thread. Stopping waits until all events are in the store. */
 int events_start(struct service *service, struct err *err);
 void events_stop(struct service *service);
 
-/* Waits until what was added so far is in the store. False: the database takes none now, and nobody waits for it. */
+/* Waits until all events that were added before are in the store. Returns false without waiting while the database accepts none. */
 bool events_flush(struct service *service);
 
 struct event_query {
@@ -60,7 +60,7 @@ void event_page_done(struct event_page *page);
 int events_list(struct service *service, const struct caller *caller, const struct event_query *filter, struct event_page *ret,
                 struct err *err);
 
-/* The newest first, by number, of sandboxes over directories; `sandbox_id` "": of all of them. `ret_total` counts those among the newest
- * 20,000 events, which is as far as this looks. */
+/* Returns events of sandboxes over directories, the newest first, by offset. `sandbox_id` "": of all such sandboxes. Looks only at the
+ * newest 20,000 events; `ret_total` counts the matches among these. */
 int events_window(struct service *service, const struct caller *caller, const char *sandbox_id, size_t limit, size_t offset,
                   struct event_page *ret, int64_t *ret_total, struct err *err);

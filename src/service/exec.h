@@ -1,5 +1,5 @@
 /*
- * One command, asked for at a sandbox's supervisor: what goes in, what comes out as it comes, and how it ended.
+ * Runs one command through a sandbox's supervisor: passes input, receives output as it arrives, and returns how the command ended.
  */
 #pragma once
 
@@ -10,48 +10,50 @@
 #include "base/err.h"
 #include "wire/ctl_proto.h"
 
-/* All borrowed for the call. Zero and NULL: none, or the default. */
+/* All borrowed for the call. Zero and NULL: not given, or the default. */
 struct exec_request {
     const char *name;        /* of the exec */
-    const char *session;     /* NULL: a command of its own; otherwise in this session */
-    const char *const *argv; /* in a session exactly one: the command */
+    const char *session;     /* the session to run it in; NULL: no session */
+    const char *const *argv; /* in a session exactly one item: the command */
     const char *cwd;
     const char *const *envp;
-    const void *input; /* its standard input */
+    const void *input; /* the command's standard input */
     size_t input_len;
     uint32_t timeout_ms;
-    uint64_t output_limit; /* bytes of each stream */
+    uint64_t output_limit; /* bytes per stream */
     struct ctl_limits limits;
 };
 
 struct exec_result {
-    uint32_t pid; /* inside; 0: not known */
+    uint32_t pid; /* in the sandbox's pid namespace; 0: unknown */
     struct ctl_finished finished;
 };
 
-/* Takes output. A negative errno says that nobody wants more: the command is killed. */
+/* Receives output. A negative errno means that the caller wants no more: exec_run() kills the command. */
 typedef int (*exec_output_fn)(enum ctl_stream stream, const void *bytes, size_t len, void *cookie);
 
-/* Whether those who lose interest lose the command as well; asked when they do. */
+/* Called when the caller no longer waits. Returns true to let the command go on. */
 typedef bool (*exec_spare_fn)(void *cookie);
 
-/* Where output goes, and who wants it. */
+/* Who receives the output. */
 struct exec_sink {
     exec_output_fn fn;
     void *cookie;
-    int cancel_fd;       /* readable when nobody waits any more; -1: they always do */
-    exec_spare_fn spare; /* NULL: such a command is killed */
+    int cancel_fd;       /* readable when the caller no longer waits; -1: it always waits */
+    exec_spare_fn spare; /* NULL: kill the command then */
     void *spare_cookie;
 };
 
 /*
- * Runs it to its end over the connection `ctl_fd`, which does nothing else meanwhile and is as before after 0. 0 when it ended by itself,
- * was killed for its time, or could not be started (see the result). -ECANCELED when nobody wanted it any more: it was killed, and the
- * result says how it ended; or it was spared, and goes on. A connection that breaks, because we are killed, leaves it running too.
- * After every failure but -ECANCELED of one that was killed the connection is of no more use.
+ * Runs the command to its end over the connection `ctl_fd`, which must be idle and is idle again after 0.
+ *
+ * Returns 0 when the command ended by itself, was killed by its timeout, or could not be started (see the result). Returns -ECANCELED when
+ * the caller no longer waits: either the command was killed, and the result describes its end; or it was spared and goes on. A connection
+ * that breaks because the server is killed leaves the command running too. After any failure except -ECANCELED with a killed command, the
+ * connection must be closed.
  */
 int exec_run(int ctl_fd, const struct exec_request *request, const struct exec_sink *sink, struct exec_result *ret,
              struct err *err);
 
-/* What a shell would show: the exit code, or 128 + n. */
+/* Returns what a shell would show: the exit code, or 128 + n for signal n. */
 int exec_exit_code(const struct ctl_finished *finished);

@@ -1,8 +1,8 @@
-/* What a supervisor says to whoever connects: that it is there, and in which state its sandbox is. */
+/* A supervisor's greeting of a new connection, with the state of its sandbox. */
 #pragma once
 
 #include "base/err.h"
 #include "wire/ctl_proto.h"
 
-/* Waits for it, and then for the end of the sandbox's boot. -ETIMEDOUT: it is silent. */
+/* Waits for the greeting, and then until the sandbox has booted. -ETIMEDOUT: the supervisor does not answer. */
 int hello_await(int fd, int timeout_ms, enum ctl_state *ret, struct err *err);

@@ -1,8 +1,9 @@
 /*
- * Requests with an idempotency key: done once, however often they are sent.
+ * Requests with an idempotency key are executed once, however often they are sent.
  *
- * What a request is about to make has its id before the claim is taken, and the claim names it. So whoever finds a claim of a server
- * that died knows whether it was made: recovery ends such claims (idempotency_recover). The answer is told anew from what is there.
+ * The id of the object that a request will create is chosen before the claim is taken, and the claim contains it. So a server that finds
+ * the claim of a dead server can check whether the object was created, and recovery ends such claims (idempotency_recover). The answer to a
+ * repeated request is made from the object.
  */
 #pragma once
 
@@ -18,24 +19,26 @@ struct service;
 /* All borrowed. */
 struct idempotency {
     const char *owner;
-    const char *key; /* "": none, and nothing is claimed */
+    const char *key; /* "": no key; then no claim is taken */
     const char *method;
-    const struct buf *request; /* what it is told apart by */
+    const struct buf *request; /* a request with the same key must be equal to this */
     const char *resource_id;
-    bool lasts; /* it is answered for ever, and not only for a day */
+    bool lasts; /* keep the claim for ever instead of a day */
 };
 
 #define IDEMPOTENCY_ANSWERED 1
 
-/* No request is at work for longer, so a claim that is older and still open is one whose end could not be written. */
+/* No request takes longer than this, so an older open claim is one whose end could not be written. */
 #define IDEMPOTENCY_OPEN_NS (INT64_C(600) * 1000000000)
 
-/* 0: go on, and end it with idempotency_end(). IDEMPOTENCY_ANSWERED: it was done before, and `ret_id` is what was made. The same key with another
- * request is ERR_ALREADY_EXISTS, the same one that is going on right now ERR_ABORTED (-EALREADY), and `ret_id` is what is being made. `ret_id`
- * may be what resource_id points to. */
+/* Returns 0 for a new request: execute it, then call idempotency_end(). Returns IDEMPOTENCY_ANSWERED if it was executed before; `ret_id` is
+ * the created object. ERR_ALREADY_EXISTS if the key was used for another request. ERR_ABORTED (-EALREADY) if the same request is being
+ * executed now; `ret_id` is the object that it creates. `ret_id` may alias resource_id. */
 int idempotency_take(struct service *service, const struct idempotency *claim, char ret_id[SANDBOX_ID_MAX], struct err *err);
-/* `r` is what doing it came to. Where nobody can tell whether it was done (-EINPROGRESS) the claim stays open until somebody can. */
+/* `r` is the result of executing the request. With -EINPROGRESS it is unknown whether the object was created: the claim stays open unless a
+ * lookup answers that. */
 void idempotency_end(struct service *service, const struct idempotency *claim, int r, const char *id);
 
-/* Ends those of this host that were left open and are older than that: all of them at the start, later those older than IDEMPOTENCY_OPEN_NS. */
+/* Ends this host's open claims that are older than `older_than_ns`: all of them at the start of the server, later those older than
+ * IDEMPOTENCY_OPEN_NS. */
 int idempotency_recover(struct service *service, int64_t older_than_ns, struct err *err);

@@ -1,6 +1,6 @@
 /*
- * What has to be done now and then: sandboxes that have expired are stopped, and removed when nothing of theirs would be lost, or
- * their retention is over; old events, sessions and claims go.
+ * Periodic work: stops expired sandboxes, and removes them if that loses no changes, or once their retention is over; removes old events,
+ * sessions and claims.
  */
 #pragma once
 
@@ -11,9 +11,9 @@ struct service;
 int janitor_start(struct service *service, struct err *err);
 void janitor_stop(struct service *service);
 
-/* Does what waits now instead of at its next round. */
+/* Starts the next round now. */
 void janitor_wake(struct service *service);
 
-/* What came to be could not be written, most likely because the database is away: it looks into it now, and again and again until all that
- * is written is so. */
+/* Call it when a result could not be written, most likely because the database is away. The janitor checks the state now, and repeats this
+ * until everything has been written. */
 void janitor_doubt(struct service *service);

@@ -1,5 +1,5 @@
 /*
- * Inside the module: the steps of a sandbox's life. Whoever takes one holds the conn's `life`, unless it says otherwise.
+ * Private to the module: the steps of a sandbox's life. The caller holds the conn's `life` unless noted otherwise.
  */
 #pragma once
 
@@ -11,60 +11,61 @@
 
 struct service;
 
-/* With `life` taken and the row read again, of a sandbox of this host whatever its status; life_release() lets go. */
+/* Takes `life` of a sandbox of this host, whatever its status, and reads its row again. Release it with life_release(). */
 int life_hold(struct service *service, const struct caller *caller, const char *id, struct sandbox_conn **ret_conn,
               struct sandbox_row *ret, struct err *err);
 void life_release(struct sandbox_conn *conn);
 
-/* Locks the directory of one that does not run: until the lock is closed, neither `agentfense run` nor another command starts, changes or removes
- * it. Waits a moment. ERR_FAILED_PRECONDITION, SANDBOX_IN_USE. -1 in `ret_lock_fd`: it has no directory. */
+/* Locks the directory of a sandbox that does not run: until the lock is closed, neither `agentfense run` nor another command can start,
+ * change or remove it. Waits up to two seconds. ERR_FAILED_PRECONDITION, SANDBOX_IN_USE. `ret_lock_fd` is -1 if it has no directory. */
 int life_lock_dir(const struct service *service, const char *id, int *ret_lock_fd, struct err *err);
 
-/* Writes the step, in the store and in the row. */
+/* Writes a new status to the store and to `row`. */
 int life_move(struct service *service, struct sandbox_row *row, unsigned from, enum sandbox_status to, const char *reason,
               struct err *err);
-/* It is at rest, and approved or rejected from now on. */
+/* Marks a sandbox at rest as approved or rejected. */
 int life_decide(struct service *service, struct sandbox_row *row, enum sandbox_decision decision, struct err *err);
 
-/* Whether the row is still what the caller has seen; 0 is any. ERR_ABORTED, VERSION_MISMATCH. */
+/* Checks that the row still has the version that the caller knows; 0 accepts any. ERR_ABORTED, VERSION_MISMATCH. */
 int life_check_version(const struct sandbox_row *row, int64_t version, struct err *err);
 /* "sandbox ID is STATE, and cannot be VERBED", INVALID_STATE. */
 int life_refuse_state(const struct sandbox_row *row, const char *verbed, struct err *err);
 
-/* Starts its supervisor over the delta that is there; the row is the caller's to write. `base_fd`: the directory as it was checked, or -1: its
+/* Starts its supervisor over the existing delta; the caller writes the row. `base_fd` is the directory that was checked. With -1 the
  * supervisor opens it, and refuses if it is not the one that the delta was made over. */
 int life_boot(struct service *service, struct sandbox_conn *conn, const struct sandbox_row *row, int base_fd, int cancel_fd,
               struct err *err);
-/* Where its files are wanted on the host, and not there already: a server that was killed leaves them. */
+/* Mounts its files on the host if that is requested and not done yet: a killed server leaves the mount in place. */
 int life_show_on_host(struct service *service, const struct sandbox_conn *conn, const struct sandbox_row *row, struct err *err);
 
-/* From rest to running: what was decided about it is open again. */
+/* Starts a sandbox at rest, and resets its decision to open. */
 int life_start(struct service *service, const struct caller *caller, struct sandbox_conn *conn, struct sandbox_row *row,
                struct err *err);
-/* Syncs what it can, ends its processes and its mount. "sandbox is not running". */
+/* Syncs what it can, then ends its processes and its mount. "sandbox is not running". */
 int life_stop(struct service *service, const struct caller *caller, struct sandbox_conn *conn, struct sandbox_row *row,
               struct err *err);
 
-/* Ends whatever runs of it; the row is the caller's to write. */
+/* Ends its supervisor and processes; the caller writes the row. */
 void life_end(struct service *service, struct sandbox_conn *conn);
-/* Who was killed while it started one leaves a supervisor that the row knows nothing of, and that holds its files. Nobody was told of
- * it: it is ended. */
+/* A server that was killed while it started a sandbox may leave a supervisor that the row does not know and that holds the sandbox's files.
+ * Nobody was told that the sandbox runs, so this ends the supervisor. */
 void life_end_stray(struct service *service, struct sandbox_conn *conn, const struct sandbox_row *row);
 
-/* It does not run any more, and somebody wanted that: its row says so. */
+/* Sets the row of a sandbox that has ended on request to stopped. */
 int life_note_stop(struct service *service, struct sandbox_row *row, struct err *err);
 
-/* Without the lock: it ended, and this server did not ask for that. Somebody else did if there is no reason: then it is stopped, else in ERROR. */
+/* Without `life`: the sandbox ended, and this server did not request that. With a reason it is set to ERROR; without one, another process
+ * ended it, and it is set to stopped. */
 void life_ended(struct service *service, struct sandbox_conn *conn, const char *reason);
 
 /* ---- sandbox_remove.c ---- */
 
-/* Ends it, and gives up its files: now, or when their time in the trash is over. Refused while an approval has left something in the project
- * that cannot be tidied up. One that is being deleted already is deleted then. */
+/* Ends it, and removes its files: now, or when their time in the trash is over. Refuses while files that a failed approval left in the
+ * project cannot be cleaned up. Completes a deletion that was interrupted. */
 int life_delete(struct service *service, struct sandbox_conn *conn, struct sandbox_row *row, bool purges, struct err *err);
 
-/* The files of a deleted one go for good. 1: they did; 0: they had. */
+/* Removes the files of a deleted sandbox for good. Returns 1 if it removed them, 0 if there were none. */
 int life_purge(struct service *service, struct sandbox_conn *conn, struct sandbox_row *row, struct err *err);
 
-/* Directories of those that could not be made, and which could not be removed at the time. */
+/* Removes directories of sandboxes whose creation failed and which could not be removed then. */
 void life_sweep(struct service *service);

@@ -1,8 +1,8 @@
 /*
- * Codebases that are being deleted: a file each, `condemned-<id>`, where the sandboxes are.
+ * Marks codebases that are being deleted, with a file `condemned-<id>` for each in the state directory.
  *
- * Files of a codebase without a row may be somebody's work, when the database is an older copy of itself; or what is left of a deletion
- * whose server was killed between the row and the files. This tells them apart.
+ * Files of a codebase without a row may be a user's work, if the database was restored from an older copy; or they may be left of a
+ * deletion, if the server was killed between removing the row and the files. The mark distinguishes the two.
  */
 #pragma once
 
@@ -17,5 +17,5 @@ int pending_delete_add(struct service *service, const char *codebase_id, struct 
 bool pending_delete_has(const struct service *service, const char *codebase_id);
 void pending_delete_remove(struct service *service, const char *codebase_id);
 
-/* At the start, when each was dealt with. */
+/* At the start, after recovery has dealt with each. */
 void pending_delete_forget_all(struct service *service);

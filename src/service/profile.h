@@ -1,13 +1,13 @@
 /*
- * Isolation profiles: what of the host a workspace sees beside its project, whether it has a network, and what its commands have in their
- * environment; and the limits that commands have when they ask for none, and at most.
+ * Isolation profiles: which host directories a workspace sees beside its project, its network, and its commands' environment. Also the
+ * default and maximum limits of commands.
  *
- * A sandbox is confined when it starts, and all its commands share that. So a profile holds for a workspace from its start on; a command
- * may name it, or one that confines the same and differs in its environment alone. One that would confine otherwise is refused, never
- * passed over.
+ * A sandbox is confined when it starts, and all its commands share that confinement. So a profile applies to a workspace from its start on.
+ * A command may name that profile, or one with the same confinement and another environment. A profile with another confinement is refused,
+ * never ignored.
  *
- * Two are built in: `full`, which shares nothing, and `aware`, which shows the user's own tools. Others are kept in a file in the
- * service's home, replaced whole, as is the configuration.
+ * Two profiles are built in: `full`, which shares nothing, and `aware`, which shows the user's own tools. Others are kept in a file in the
+ * state directory, which is replaced as a whole, like the configuration.
  */
 #pragma once
 
@@ -22,15 +22,15 @@
 
 #define PROFILE_DEFAULT "full"
 #define PROFILE_AWARE "aware"
-#define PROFILE_AWARE_ALIAS "vrooli-aware" /* what others call it; a profile that somebody makes under this name comes first */
+#define PROFILE_AWARE_ALIAS "vrooli-aware" /* its name in other products; a user's profile of this name takes precedence */
 #define PROFILE_ID_MAX 64
 #define PROFILES_MAX 200
 #define PROFILE_PAIRS_MAX 100
 
 enum profile_network {
     PROFILE_NETWORK_NONE,
-    PROFILE_NETWORK_LOCALHOST, /* refused: there is no network that is only the host's loopback */
-    PROFILE_NETWORK_FULL,      /* the host's */
+    PROFILE_NETWORK_LOCALHOST, /* refused: a network with only the host's loopback does not exist */
+    PROFILE_NETWORK_FULL,      /* the host's network */
 };
 
 /* Strings owned, never NULL. */
@@ -38,7 +38,7 @@ struct profile {
     char *id, *name, *description, *hostname;
     bool is_builtin;
     enum profile_network network;
-    struct pair_list read_only, read_write; /* of the host -> inside */
+    struct pair_list read_only, read_write; /* host path -> path inside */
     struct pair_list environment;
 };
 
@@ -54,21 +54,21 @@ struct profile_list {
 
 void profile_list_done(struct profile_list *list);
 
-/* Whether it could ever be used: id, paths, names of variables, network. */
+/* Checks the id, paths, variable names and network. */
 int profile_check(const struct profile *profile, struct err *err);
 
-/* What a sandbox that is about to start shall have of it: network, mounts, host name, environment. "$HOME" and "$USER" in sources, any
- * "$NAME" of the server's own in the environment, are replaced. A source that is not there is refused, but for a built-in profile.
- * `allows_network` as the server is configured. */
+/* Applies the profile to the spec of a sandbox that is about to start: network, mounts, host name, environment. Replaces a leading "$HOME" in
+ * sources, and in the environment any "$NAME" of the server's own. Refuses a missing source, except in a built-in profile. `allows_network`
+ * is the server's setting. */
 int profile_apply(const struct profile *profile, bool allows_network, struct sandbox_spec *spec, struct err *err);
 
-/* The environment alone. */
+/* Applies only the environment. */
 int profile_expand_env(const struct profile *profile, struct sandbox_spec *spec);
 
-/* Whether two sandboxes are confined alike: network, mounts, host name. */
+/* Returns true if two sandboxes have the same confinement: network, mounts, host name. */
 bool profile_confines_like(const struct sandbox_spec *a, const struct sandbox_spec *b);
 
-/* 0: none. */
+/* 0: unlimited. */
 struct execution_limits {
     int64_t memory_mb, cpu_sec, processes, open_files, timeout_sec;
 };
@@ -81,8 +81,8 @@ struct execution_config {
 
 void execution_config_done(struct execution_config *config);
 
-/* What a command gets that asks for `wanted`, 0 being nothing in particular: the default, no more than the maximum. Where neither asks for
- * a limit there is none, but for the time. */
+/* Computes the limits of a command that requests `wanted`, where 0 requests the default: never above the maximum. A limit without a default
+ * and maximum is off; but if there is a maximum for the time, it applies. */
 void execution_config_clamp(const struct execution_config *config, const struct execution_limits *wanted,
                             struct execution_limits *ret);
 

@@ -1,6 +1,6 @@
 /*
- * The profiles and the limits of this host's workspaces (profile.h), as they are kept: <home>/profiles.json and <home>/execution.json.
- * Everybody sees them; only an administrator changes them, for a profile may show any file of the host.
+ * Stores this host's profiles and limits (profile.h) in profiles.json and execution.json in the state directory. Everybody may read them.
+ * Only an administrator may change them, because a profile can show any file of the host.
  */
 #pragma once
 
@@ -10,7 +10,7 @@
 struct service;
 
 int profiles_list(struct service *service, struct profile_list *ret, struct err *err);
-/* -ENOENT. "" is the configured default. */
+/* -ENOENT. `id` "" is the configured default. */
 int profiles_get(struct service *service, const char *id, struct profile *ret, struct err *err);
 int profiles_put(struct service *service, const struct caller *caller, const struct profile *profile, struct err *err);
 int profiles_delete(struct service *service, const struct caller *caller, const char *id, struct err *err);

@@ -1,6 +1,6 @@
 /*
- * At the start of a server: what the last one left. Sandboxes that still run are adopted (adoption.h); what was begun is finished or
- * undone; what is nobody's is removed. Other hosts' are not looked at.
+ * At the start of a server: cleans up after the previous one. It adopts sandboxes that still run (adoption.h), finishes or undoes
+ * interrupted operations, and removes orphans. It leaves other hosts' objects alone.
  */
 #pragma once
 

@@ -1,5 +1,5 @@
 /*
- * Paths of the host that sandboxes over directories hold for themselves (store/sandbox_row.h), and whether another one could have some.
+ * Host paths that sandboxes over directories have reserved (store/sandbox_row.h), and a check whether another sandbox could reserve some.
  */
 #pragma once
 
@@ -24,21 +24,23 @@ struct reservation_list {
 
 void reservation_list_done(struct reservation_list *list);
 
-/* Those of the sandboxes of this host that the caller sees, sorted by path. `path` not "": only those of this path, one above or one beneath. */
+/* Lists the reservations of this host's sandboxes that the caller sees, sorted by path. A nonempty `path` selects only that path and paths
+ * above or beneath it. */
 int reservations_list(struct service *service, const struct caller *caller, const char *path, struct reservation_list *ret,
                       struct err *err);
 
-/* What a sandbox would have that is made with this request; to be done with, also after a failure. */
+/* What a sandbox made with this request would reserve. Call its done function also after a failure. */
 struct reservation_check {
     struct sandbox_scope scope;
-    struct sandbox_admission room; /* its conflicts after -EBUSY */
+    struct sandbox_admission room; /* its conflicts are set after -EBUSY */
 };
 
 #define RESERVATION_CHECK_NONE ((struct reservation_check){ .scope = SANDBOX_SCOPE_NONE })
 
 void reservation_check_done(struct reservation_check *check);
 
-/* 0: a sandbox could be made there now. Otherwise what sandboxes_create() would say, SCOPE_CONFLICT with `ret->room.conflicts`. Nobody is kept
- * from taking the paths between this and a creation. `wish->state_path` is set here, and an empty `project_root` is the server's. */
+/* Returns 0 if a sandbox could be made there now. Otherwise returns the error that sandboxes_create() would, e.g. SCOPE_CONFLICT with
+ * `ret->room.conflicts`. Does not reserve anything, so a later creation may still fail. Sets `wish->state_path`, and an empty
+ * `project_root` to the server's. */
 int reservations_check(struct service *service, const struct caller *caller, const struct sandbox_scope_request *wish,
                        struct reservation_check *ret, struct err *err);

@@ -1,5 +1,5 @@
 /*
- * What a row of a sandbox holds in encoded form.
+ * Encoded parts of a sandbox's row.
  */
 #pragma once
 
@@ -7,6 +7,6 @@
 #include "base/err.h"
 #include "policy/rule.h"
 
-/* Rules as they are kept in a row, and back. -EBADMSG. */
+/* Encode rules for a row, and decode them. -EBADMSG. */
 void rules_encode(const struct rule_list *rules, struct buf *out);
 int rules_decode(const struct buf *bytes, struct rule_list *ret, struct err *err);

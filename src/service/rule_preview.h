@@ -1,6 +1,6 @@
 /*
- * What other rules would mean for the tree that a sandbox is over: which paths would be shown, hidden or open for more or less, and what is
- * odd about them (policy/lint.h). The walk is bounded; what it did not come to is said.
+ * What other rules would change in the tree that a sandbox is over: which paths would be revealed, hidden, or get another level, and what
+ * is suspicious about the rules (policy/lint.h). The walk is bounded; the result says whether it is incomplete.
  */
 #pragma once
 
@@ -20,20 +20,21 @@ struct rule_preview_finding {
 };
 
 struct rule_preview {
-    struct rule_list rules;      /* owned: that would hold */
-    struct rule_change *changes; /* owned; what would be revealed first */
+    struct rule_list rules;      /* owned: the rules that would apply */
+    struct rule_change *changes; /* owned; paths that would be revealed come first */
     size_t count, cap;
-    uint64_t paths, revealed, hidden, changed; /* counted, kept or not */
-    bool is_incomplete;                        /* there are paths that nobody looked at */
-    char **patterns; /* owned, each too: of rules that hide files which are not there yet, and would not any more */
+    uint64_t paths, revealed, hidden, changed; /* counted, whether or not they are listed */
+    bool is_incomplete;                        /* the walk did not visit all paths */
+    char **
+        patterns; /* owned, each item too: patterns whose rules hide files that do not exist yet, and that would no longer do so */
     size_t pattern_count, pattern_cap;
     struct rule_preview_finding *findings; /* owned */
     size_t finding_count;
 };
 
 struct rule_preview_request {
-    const struct rule_edit *edit; /* NULL: the rules that it has */
-    const char *const *paths;     /* only these; none: all */
+    const struct rule_edit *edit; /* NULL: the sandbox's current rules */
+    const char *const *paths;     /* check only these; NULL: all */
     size_t path_count, max_changes;
 };
 

@@ -1,5 +1,5 @@
 /*
- * How much disk sandboxes use: their changes as they were last measured, and on request all that their directories hold.
+ * Disk usage of sandboxes: the last measured size of their changes, and on request the size of their whole directories.
  */
 #pragma once
 
@@ -15,7 +15,7 @@ struct service;
 
 struct sandbox_disk_use {
     struct sandbox_row row; /* owned */
-    int64_t disk_bytes;     /* 0: not measured */
+    int64_t disk_bytes;     /* 0: unknown */
     char error[256];        /* why it could not be measured */
 };
 
@@ -26,7 +26,7 @@ struct sandbox_disk_use_list {
 
 void sandbox_disk_use_list_done(struct sandbox_disk_use_list *list);
 
-/* Of one sandbox, or with `id` "" of all those of this host that the caller sees, also of deleted ones that can be restored. `measures`: walks over
- * the files, which takes as long as they are many; stops with ERR_CANCELLED when the caller does not wait any more. */
+/* Returns the usage of one sandbox, or with `id` "" of all those of this host that the caller sees, including deleted ones that can be
+ * restored. `measures` walks over all files, which takes time in proportion to their number; ERR_CANCELLED when the caller no longer waits. */
 int sandboxes_disk_use(struct service *service, const struct caller *caller, const char *id, bool measures,
                        struct sandbox_disk_use_list *ret, struct err *err);

@@ -1,5 +1,5 @@
 /*
- * Private to the module: a requested sandbox, from the checks of the request to the row and the spec. Nothing is on disk yet.
+ * Private to the module: a requested sandbox, from the checks of the request to the row and the spec. It writes nothing to disk.
  */
 #pragma once
 
@@ -15,7 +15,7 @@ struct sandbox_draft {
     char id[SANDBOX_ID_MAX];
     const struct sandbox_request *request;
     bool is_over_directory, is_container, host_mount;
-    int base_fd; /* owned: the directory that was checked; its name may lead elsewhere by now */
+    int base_fd; /* owned: the directory that was checked; another may have its name by now */
     struct sandbox_scope scope;
     struct codebase_row codebase;
     struct rule_list rules;
@@ -30,7 +30,7 @@ void sandbox_draft_init(struct sandbox_draft *draft, const struct service *servi
                         struct sandbox_creation *out);
 void sandbox_draft_done(struct sandbox_draft *draft);
 
-/* Writes a text that is equal for equal requests. Claims keep a hash of it for ever, so a new field adds nothing if it is not given. */
+/* Writes a text that is equal for equal requests. Claims keep a hash of it for ever, so a new field must add nothing when it is not given. */
 void sandbox_draft_describe(const struct sandbox_request *request, struct buf *out);
 
 /* Checks the request, opens the base, and fills the row and the spec. */

@@ -1,5 +1,5 @@
 /*
- * Parts that requests for sandboxes share with other requests and with profiles.
+ * Parts of sandbox requests that other requests and profiles use too.
  */
 #pragma once
 
@@ -22,10 +22,10 @@ struct pair_list {
 
 #define PAIR_LIST_EMPTY ((struct pair_list){ 0 })
 
-void pair_list_add(struct pair_list *list, const char *key, const char *value); /* replaces one with the same key */
+void pair_list_add(struct pair_list *list, const char *key, const char *value); /* replaces an item with the same key */
 void pair_list_done(struct pair_list *list);
 
-/* 0: none, or the server's default. */
+/* 0: unlimited, or the server's default. */
 struct sandbox_limits {
     int64_t memory_bytes, cpu_quota_us, cpu_shares, pids, disk_bytes, disk_inodes;
 };

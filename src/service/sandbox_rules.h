@@ -1,5 +1,5 @@
 /*
- * The rules that a sandbox is given: those of a preset, then its own, checked together, with what is odd about them.
+ * The rules of a sandbox: those of a preset, then its own, checked together, with warnings.
  */
 #pragma once
 
@@ -12,32 +12,32 @@ struct codebase;
 struct service;
 
 struct rule_warnings {
-    char **items; /* owned, each too */
+    char **items; /* owned, each item too */
     size_t count;
 };
 
 void rule_warnings_done(struct rule_warnings *warnings);
 
-/* Another list made of one that there is: what is taken out goes first, what is added comes at the end. */
+/* Edits a list of rules: removes some first, then adds others at the end. */
 struct rule_edit {
-    bool replaces;      /* by `preset` and `rules`; otherwise `rules` are added */
+    bool replaces;      /* replace all rules by `preset` and `rules`; otherwise add `rules` */
     const char *preset; /* "": none */
     const struct rule_list *rules;
-    const char *const *patterns; /* whose rules are taken out */
+    const char *const *patterns; /* patterns of the rules to remove */
     size_t pattern_count;
 };
 
-/* ERR_NOT_FOUND, RULE_UNKNOWN: there is no rule for a pattern. */
+/* ERR_NOT_FOUND, RULE_UNKNOWN: a pattern has no rule. */
 int rule_edit_apply(const struct rule_edit *edit, const struct rule_list *now, struct rule_list *ret, struct err *err);
 
-/* `base_fd` is the directory that the sandbox is over. `preset` "": none. A rule that cannot be is refused by its number. */
+/* `base_fd` is the directory that the sandbox is over. `preset` "": none. Refuses an invalid rule by its number. */
 int sandbox_rules_join(int base_fd, const char *preset, const struct rule_list *own, struct rule_list *ret,
                        struct rule_warnings *ret_warnings, struct err *err);
 
-/* What a sandbox's rules are about: the tree that it is over, and those it has. */
+/* The tree that a sandbox is over, and its rules. */
 struct rule_base {
-    struct rule_list rules;    /* owned; those of a preset are known as such */
-    struct ruleset *compiled;  /* owned: of these */
+    struct rule_list rules;    /* owned; rules of a preset are marked as such */
+    struct ruleset *compiled;  /* owned: compiled from `rules` */
     struct codebase *codebase; /* owned; NULL: it is over a directory */
     int fd;                    /* of the tree; O_PATH */
     bool owns_fd;

@@ -1,7 +1,7 @@
 /*
- * Running things in workspaces: commands that are waited for, processes in the background with their logs, terminals.
+ * Runs programs in workspaces: commands that the caller waits for, background processes with logs, terminals.
  *
- * Nothing here has a shell in between: a command is a program and its arguments. All of it is the supervisor's to keep; this asks.
+ * No shell is involved: a command is a program and its arguments. The supervisor keeps all state; these functions ask it.
  */
 #pragma once
 
@@ -21,7 +21,7 @@
 struct service;
 struct sandbox_conn;
 
-#define SANDBOX_OUTPUT_MAX ((uint64_t) 16 << 20) /* of each stream of a command that is waited for */
+#define SANDBOX_OUTPUT_MAX ((uint64_t) 16 << 20) /* per stream, of a command that the caller waits for */
 #define SANDBOX_LOG_READ_MAX ((size_t) 16 << 20)
 #define SANDBOX_GRACE_MS_DEFAULT 2000
 
@@ -31,18 +31,18 @@ enum wish { WISH_NONE, WISH_YES, WISH_NO };
 struct sandbox_command {
     const char *command;
     const char *const *args; /* ended by NULL, or NULL */
-    const char *working_dir; /* "": the workspace; relative ones count from there */
+    const char *working_dir; /* "": the workspace; a relative path starts at the workspace */
     const struct pair_list *env;
     const char *profile; /* "": the default */
     enum wish network;
     struct execution_limits limits;
     const void *input;
     size_t input_len;
-    const char *label;      /* of a process: what people call it; "" */
-    const char *session_id; /* of a process: whatever the caller wants to find it by; "" */
+    const char *label;      /* of a process: its name for people; "" */
+    const char *session_id; /* of a process: any text of the caller's for finding it; "" */
     uint16_t rows, cols;    /* of a terminal */
-    bool is_piped;          /* where there may be a terminal: three pipes instead */
-    int64_t timeout_ns;     /* finer than that of the limits; 0: that */
+    bool is_piped;          /* where a terminal is possible: three pipes instead */
+    int64_t timeout_ns;     /* finer than the limits' timeout; 0: use that */
     uint64_t output_limit;  /* 0: SANDBOX_OUTPUT_MAX */
 };
 
@@ -54,8 +54,8 @@ struct sandbox_exec_result {
     int64_t duration_ns;
 };
 
-/* Runs it to its end. Output goes to `fn` as it comes. When nobody waits any more (the caller's cancel_fd) it is killed: -ECANCELED. One
- * that took too long is no error. */
+/* Runs it to its end and passes output to `fn` as it arrives. Kills it when the caller no longer waits (its cancel_fd): -ECANCELED. A
+ * command that timed out is not an error. */
 int sandbox_exec(struct service *service, const struct caller *caller, const char *id, const struct sandbox_command *command,
                  exec_output_fn fn, void *cookie, struct sandbox_exec_result *ret, struct err *err);
 
@@ -79,32 +79,33 @@ void process_info_list_done(struct process_info_list *list);
 int sandbox_process_start(struct service *service, const struct caller *caller, const char *id,
                           const struct sandbox_command *command, struct process_info *ret, struct err *err);
 
-/* Also of one that does not run. */
+/* Also for a sandbox that does not run. */
 int sandbox_process_list(struct service *service, const struct caller *caller, const char *id, struct process_info_list *ret,
                          struct err *err);
 
-/* `which` is the process's id ("pr_...") or its pid: then the one that runs, or else the last that had it. -ENOENT. */
+/* `which` is the process's id ("pr_...") or its pid. Of several processes with that pid it returns the running one, or else the last.
+ * -ENOENT. */
 int sandbox_process_find(struct service *service, const struct caller *caller, const char *id, const char *which,
                          struct process_info *ret, struct err *err);
 
-/* Nothing of it runs when this returns 0. One that has ended is fine. */
+/* After 0 all its processes have ended. Returns 0 also if they had ended before. */
 int sandbox_process_end(struct service *service, const struct caller *caller, const char *id, const char *which,
                         uint32_t grace_ms, struct err *err);
 
-/* How many ended, and the ids of those that did not with why, one line each. */
+/* Returns how many ended, and one line for each that did not, with its id and the reason. */
 int sandbox_process_end_all(struct service *service, const struct caller *caller, const char *id, uint32_t grace_ms,
                             size_t *ret_count, struct buf *failures, struct err *err);
 
-/* Of all that the caller sees: called for each workspace that runs. */
+/* For all sandboxes that the caller sees: calls `fn` for each workspace that runs. */
 typedef void (*sandbox_process_count_fn)(const char *id, size_t tracked, size_t running, void *cookie);
 void sandbox_process_count(struct service *service, const struct caller *caller, sandbox_process_count_fn fn, void *cookie);
 
 /* ---- logs ---- */
 
-/* A log that is open for reading, whoever writes it meanwhile. */
+/* A log opened for reading while the supervisor writes it. */
 struct sandbox_log {
     int dir_fd;     /* owned; of the processes */
-    int sandbox_fd; /* owned; whose lock tells whether it runs */
+    int sandbox_fd; /* owned; its lock shows whether the sandbox runs */
     char *path;     /* owned: of the newest file */
     struct process_info process;
     struct process_log log;
@@ -116,23 +117,25 @@ int sandbox_log_open(struct service *service, const struct caller *caller, const
                      struct sandbox_log *ret, struct err *err);
 void sandbox_log_done(struct sandbox_log *log);
 
-/* What has come meanwhile, and whether more may come. */
+/* Reads what has been added, and whether more may follow. */
 int sandbox_log_refresh(struct sandbox_log *log);
 
-/* Adds the bytes from `offset` on, at most `max`. */
+/* Adds bytes from `offset` on, at most `max`, to `out`. */
 int sandbox_log_read(struct sandbox_log *log, uint64_t offset, size_t max, struct buf *out, struct err *err);
 
-/* Where the last `lines` lines begin. A last line without its end is one. */
+/* Returns the offset of the last `lines` lines. A last line without a newline counts. */
 int sandbox_log_tail(struct sandbox_log *log, uint64_t lines, uint64_t *ret_offset, struct err *err);
 
-/* Takes bytes of a log that begin at `at`. Returns how many it took, 0 if it waits for more, or a negative errno. `is_end`: no more will come. */
+/* Receives bytes of a log that start at offset `at`. Returns how many it consumed, 0 to wait for more, or a negative errno. `is_end`: no
+ * more will follow. */
 typedef ssize_t (*sandbox_log_fn)(const void *bytes, size_t len, uint64_t at, bool is_end, void *cookie);
 
-/* Hands over what there is from `*at` on and what comes, until the process has ended; moves `*at` on. -ECANCELED when `cancel_fd` is readable. */
+/* Passes what the log has from `*at` on, and what is added, until the process has ended; advances `*at`. -ECANCELED when `cancel_fd` is
+ * readable. */
 int sandbox_log_follow(struct sandbox_log *log, uint64_t *at, int cancel_fd, sandbox_log_fn fn, void *cookie, struct err *err);
 
-/* Whether those who are cancelled now are so because the server ends: then nothing is ended with them. */
+/* Returns true if calls are being cancelled because the server ends: then commands must not be ended with them. */
 bool service_is_ending(struct service *service);
 
-/* 0 when it is there, and active. */
+/* Returns 0 if the sandbox exists and is active. */
 int sandbox_check_active(struct service *service, const struct caller *caller, const char *id, struct err *err);

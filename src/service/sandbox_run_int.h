@@ -1,4 +1,4 @@
-/* What the files of sandbox_run.h share: a command, made ready for the supervisor. */
+/* Private to the files of sandbox_run.h: a command prepared for the supervisor. */
 #pragma once
 
 #include "service/sandbox_conn.h"
@@ -6,7 +6,7 @@
 
 /* All owned. */
 struct prepared_exec {
-    const char **argv; /* the array alone */
+    const char **argv; /* only the array is owned */
     char **env;
     char *cwd;
     struct ctl_limits limits;
@@ -15,7 +15,7 @@ struct prepared_exec {
 
 void prepared_exec_done(struct prepared_exec *prepared);
 
-/* Environment, limits, profile; refused when the sandbox is not confined as it asks for. */
+/* Sets environment, limits and profile. Refuses a profile that confines otherwise than the sandbox. */
 int prepared_exec_make(struct service *service, struct sandbox_conn *conn, const struct sandbox_command *command,
                        struct prepared_exec *ret, struct err *err);
 

@@ -1,10 +1,9 @@
 /*
- * A terminal in a sandbox, a workspace or one over a codebase, and one who is attached to it: what the process prints, as it comes, what is
- * typed, the size. The process is one in the background (sandbox_run.h): it goes on when this is closed, and anybody may attach again, to be
- * shown the end of what there was.
+ * A terminal in a sandbox of either kind, and one client attached to it: output as it arrives, input, the size. The process is a background
+ * process (sandbox_run.h): it goes on when this is closed, and another client may attach and gets the end of the earlier output.
  *
- * Or three pipes instead of the terminal: a command like those that are waited for, whose input comes while it runs, and whose standard error
- * is apart. Nobody attaches to that one; it is ended by sandbox_terminal_kill().
+ * Or three pipes instead of the terminal: a command as for sandbox_exec(), but with input while it runs and a separate standard error. No
+ * client can attach to it later; sandbox_terminal_end() ends it.
  */
 #pragma once
 
@@ -19,11 +18,11 @@
 
 struct sandbox_terminal;
 
-/* A command that cannot be started is an error where there is a terminal; with pipes, its end. */
+/* With a terminal, a command that cannot be started is an error. With pipes it is reported as the command's end. */
 int sandbox_terminal_open(struct service *service, const struct caller *caller, const char *id,
                           const struct sandbox_command *command, struct sandbox_terminal **ret, struct err *err);
 
-/* -ENOTTY, ERR_FAILED_PRECONDITION: it has no terminal, or has ended, or somebody else is attached. */
+/* -ENOTTY, ERR_FAILED_PRECONDITION: it has no terminal, has ended, or has another client attached. */
 int sandbox_terminal_attach(struct service *service, const struct caller *caller, const char *id, const char *which,
                             struct sandbox_terminal **ret, struct err *err);
 void sandbox_terminal_close(struct sandbox_terminal *terminal);
@@ -32,41 +31,42 @@ DEFINE_AUTOPTR(sandbox_terminal, sandbox_terminal_close);
 const char *sandbox_terminal_name(const struct sandbox_terminal *terminal); /* the id of the process */
 bool sandbox_terminal_is_piped(const struct sandbox_terminal *terminal);
 
-/* Readable when there is something to receive. */
+/* Readable when sandbox_terminal_receive() has something to return. */
 int sandbox_terminal_fd(const struct sandbox_terminal *terminal);
-/* Writable when sandbox_terminal_feed() can do something; -1: nothing waits for that. */
+/* Writable when sandbox_terminal_feed() can write; -1: there is nothing to write. */
 int sandbox_terminal_input_fd(const struct sandbox_terminal *terminal);
 
 enum terminal_event_kind { TERMINAL_NOTHING, TERMINAL_OUTPUT, TERMINAL_TAKEN, TERMINAL_ENDED };
 
 struct terminal_event {
     enum terminal_event_kind kind;
-    enum ctl_stream stream; /* OUTPUT; a terminal has but one */
-    const void *bytes;      /* borrowed until the next call; of an ENDED what is still to be said on standard error, "" */
+    enum ctl_stream stream; /* OUTPUT; a terminal has only one */
+    const void *bytes;      /* borrowed until the next call; of an ENDED a last message for standard error, or "" */
     size_t len;
-    int exit_code; /* ENDED; -1: it ended with the sandbox, and `text` says so */
+    int exit_code; /* ENDED; -1: it ended with the sandbox, and `text` explains that */
     bool timed_out, ran_out_of_memory;
     const char *text;
 };
 
-/* Waits for nothing. Negative: the sandbox is gone. */
+/* Does not wait. Negative: the sandbox has ended. */
 int sandbox_terminal_receive(struct sandbox_terminal *terminal, struct terminal_event *ret, struct err *err);
 
 #define WORKSPACE_TERMINAL_TYPE_MAX 8192
 
-/* Up to so many bytes; not again before TERMINAL_TAKEN has come, or of a pipe sandbox_terminal_feed() has said so. */
+/* Takes up to WORKSPACE_TERMINAL_TYPE_MAX bytes. Do not call it again before TERMINAL_TAKEN or, with a pipe, before sandbox_terminal_feed() has
+ * returned true. */
 int sandbox_terminal_type(struct sandbox_terminal *terminal, const void *bytes, size_t len, struct err *err);
-/* True: all that was typed is in the pipe, or nobody reads it any more. */
+/* Returns true if all input is in the pipe, or the command has closed its end. */
 bool sandbox_terminal_feed(struct sandbox_terminal *terminal);
-/* There is no more to type; of a terminal nothing can be said that means this. */
+/* Ends the input of a pipe. Does nothing for a terminal. */
 void sandbox_terminal_end_input(struct sandbox_terminal *terminal);
 int sandbox_terminal_resize(struct sandbox_terminal *terminal, uint16_t rows, uint16_t cols, struct err *err);
 
-/* It, with all that it started, has ended when this returns, as far as can be told. One with pipes is killed; one with a terminal is asked to
- * first. */
+/* Ends the process and all its descendants, and waits for that as long as it can. Kills a command with pipes; asks one with a terminal to
+ * end first. */
 void sandbox_terminal_end(struct sandbox_terminal *terminal, uint32_t grace_ms);
 
-/* Whether there is a codebase that what it changed goes into. */
+/* Returns true if its changes are to be synced to a codebase. */
 bool sandbox_terminal_syncs(const struct sandbox_terminal *terminal);
-/* It has ended: that is done. A failure is logged; the changes stay in the sandbox. */
+/* Syncs the changes after its end. A failure is logged; the changes stay in the sandbox. */
 void sandbox_terminal_sync(struct service *service, const struct caller *caller, const char *id, const char *name);

@@ -1,9 +1,8 @@
 /*
- * What a server does, free of how it is asked: the use cases of sandboxes.h, commands.h, sessions.h, library.h, tokens.h, events.h on one
- * store, one directory of codebases and one of sandboxes.
+ * A server's operations, independent of the API that calls them: the functions of sandboxes.h, commands.h, sessions.h, codebases.h, tokens.h,
+ * events.h on one store, one directory of codebases and one state directory.
  *
- * All calls block and may be made by any number of threads at once. Refusals carry, beside their text, a reason for programs:
- * see refusal.h.
+ * All calls block, and any number of threads may make them at once. Errors carry a reason for programs beside their text: see err_set_reason().
  */
 #pragma once
 
@@ -16,17 +15,17 @@
 
 struct service;
 
-/* Of sandboxes that are containers, where they do not say. Borrowed. */
+/* The defaults of sandboxes that are containers. Borrowed. */
 struct container_options {
     const char *engine; /* path of its socket */
     const char *image, *network;
     const char *oci_runtime; /* "": the engine's own choice */
-    bool allows_network;     /* any but none */
+    bool allows_network;     /* any network but "none" */
     bool has_read_only_root;
-    bool pulls; /* images that are not there */
+    bool pulls; /* fetch missing images */
 };
 
-/* Borrowed for service_new(). 0 and NULL: none, or no bound. */
+/* Borrowed for service_new(). 0 and NULL: not set, or unlimited. */
 struct service_options {
     const char *codebase_path, *mount_path, *db_url;
     int lock_fd; /* taken over, also on failure: STATE_DIR_LOCK, open and locked; 0: service_new() opens and locks it */
@@ -35,7 +34,7 @@ struct service_options {
     uint64_t max_output_bytes;
     int64_t default_expiration_ns, cleanup_interval_ns, retention_ns;
     uint64_t max_per_user;
-    bool syncs; /* unless a sandbox says otherwise */
+    bool syncs; /* the default of sandboxes */
     bool allows_host_network;
     struct sandbox_limits limits;
     uint64_t versions_kept;
@@ -43,34 +42,34 @@ struct service_options {
     uint64_t codebase_quota_bytes, archive_bytes_max;
     int64_t events_age_ns;
     struct container_options container;
-    const char *project_root; /* of workspaces that name none */
+    const char *project_root; /* of workspaces without one */
     unsigned workspaces_max;
     uint64_t workspace_bytes_max, workspace_total_bytes_max;
-    int64_t workspace_ttl_ns, workspace_idle_ns, sandbox_terminal_ns; /* what is collected when a request says nothing */
-    bool collects_terminal_workspaces;                                /* without being asked */
-    int64_t workspace_undo_ns;                                        /* how long an approval can be undone; 0: always */
-    int64_t workspace_trash_ns;                                       /* how long a deleted one can be restored */
-    bool requires_human;                                              /* nothing is approved automatically */
-    bool mounts_on_host;                                              /* files of workspaces that do not say */
-    uint64_t auto_files_max, auto_lines_max;                          /* what may be */
-    const char *hooks_path;                                           /* file with the hooks of every approval; "": none */
-    bool allows_no_verify;       /* approvals without hooks, also by those who are no administrators */
-    const char *commit_template; /* of messages; "": the usual one */
-    const char *commit_author;   /* "agent", "reviewer", "coauthored" */
-    bool keeps_secrets;          /* in events; otherwise see redaction.h, which these two are for */
+    int64_t workspace_ttl_ns, workspace_idle_ns, sandbox_terminal_ns; /* collection criteria of requests without their own */
+    bool collects_terminal_workspaces;                                /* collect them periodically */
+    int64_t workspace_undo_ns;                                        /* how long an approval can be undone; 0: for ever */
+    int64_t workspace_trash_ns;                                       /* how long a deleted workspace can be restored */
+    bool requires_human;                                              /* never approve automatically */
+    bool mounts_on_host;                     /* the default of workspaces: mount their files on the host */
+    uint64_t auto_files_max, auto_lines_max; /* the most that may be approved automatically */
+    const char *hooks_path;                  /* file with the hooks of every approval; "": none */
+    bool allows_no_verify;                   /* lets callers who are not administrators approve without hooks */
+    const char *commit_template;             /* of commit messages; "": the usual one */
+    const char *commit_author;               /* "agent", "reviewer", "coauthored" */
+    bool keeps_secrets;                      /* in events; otherwise redaction.h removes them, with the two fields below */
     const char *redact_names, *redact_patterns_path;
 };
 
-/* Opens store and directories, adopts the sandboxes that still run, finishes what was begun, and starts what goes on by itself
+/* Opens the store and the directories, adopts running sandboxes, finishes interrupted operations, and starts the background threads
  * (expiry, events). Signals must be blocked. */
 int service_new(const struct service_options *options, struct service **ret, struct err *err);
 
-/* Calls that are cancelled at this time of the monotonic clock or later are so because the server ends: commands go on. */
+/* Calls that are cancelled at or after this time of the monotonic clock are cancelled because the server ends: their commands go on. */
 void service_end_at(struct service *service, int64_t when_ns);
 
-/* Sandboxes live on. No call may be going on. */
+/* Sandboxes live on. The caller makes sure that no other call is running. */
 void service_free(struct service *service);
 DEFINE_AUTOPTR(service, service_free);
 
-/* Whether it can do its work now: for a health check. */
+/* Checks that the service can work now, for a health check. */
 int service_check(struct service *service, struct err *err);

@@ -1,5 +1,5 @@
 /*
- * Shells that remember.
+ * Shell sessions: commands of one session share its shell's state.
  */
 #pragma once
 
@@ -42,10 +42,10 @@ int sessions_create(struct service *service, const struct caller *caller, const 
                     struct session_info *ret, struct err *err);
 int sessions_get(struct service *service, const struct caller *caller, const char *id, struct session_info *ret,
                  struct err *err);
-/* Of a sandbox that is not there: none. */
+/* Returns an empty list for an unknown sandbox. */
 int sessions_list(struct service *service, const struct caller *caller, const char *sandbox_id, struct session_list *ret,
                   struct err *err);
 int sessions_destroy(struct service *service, const struct caller *caller, const char *id, struct err *err);
 
-/* Closes the rows of shells that are gone: their end could not be written when it came. Negative: not all could be looked at. */
+/* Closes the rows of shells that have ended and whose end could not be written at the time. Negative: some could not be checked. */
 int sessions_reconcile(struct service *service);

@@ -1,5 +1,5 @@
 /*
- * What the service counts, in Prometheus's text format: sandboxes by state, what happens in them, the database.
+ * The service's counters in Prometheus's text format: sandboxes by state, their activity, the database.
  */
 #pragma once
 
@@ -12,7 +12,7 @@ void stats_add(struct service *service, struct buf *out);
 struct caller;
 struct err;
 
-/* Counters of sandboxes over directories, as /api/v1 names them. All but the help are literals for programs. */
+/* Counters of sandboxes over directories, with their names in /api/v1. All but the help are literals for programs. */
 struct stats_metric {
     const char *name, *json_name, *type, *help;
     double value;
@@ -20,10 +20,10 @@ struct stats_metric {
 
 #define STATS_METRICS_MAX 15
 
-/* Returns how many there are for this caller: only administrators get those that count everybody's sandboxes. */
+/* Returns the number of counters for this caller: only administrators get those that count all owners' sandboxes. */
 int stats_metrics(struct service *service, const struct caller *caller, struct stats_metric ret[STATS_METRICS_MAX],
                   struct err *err);
-/* Adds them in Prometheus' format. */
+/* Adds them in Prometheus's format. */
 void stats_metrics_add(const struct stats_metric *metrics, int count, struct buf *out);
-/* The same of all sandboxes. */
+/* The same for all owners' sandboxes. */
 void stats_add_metrics(struct service *service, struct buf *out);

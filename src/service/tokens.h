@@ -1,5 +1,5 @@
 /*
- * Tokens: who holds one is its owner. A token is shown once, when it is made; the store keeps its hash.
+ * Tokens: the holder of a token acts as its owner. A token is shown once, when it is created; the store has only its hash.
  */
 #pragma once
 
@@ -30,12 +30,12 @@ struct token_list {
 void token_info_done(struct token_info *info);
 void token_list_done(struct token_list *list);
 
-/* `ret_secret`, to be freed, is what the holder presents. `expires_in_ns` 0: never. */
+/* `ret_secret` is what the holder presents; free it. `expires_in_ns` 0: never. */
 int tokens_create(struct store *store, const char *owner, const char *name, bool is_admin, int64_t expires_in_ns,
                   const char *const *allowed_roots, struct token_info *ret, char **ret_secret, struct err *err);
-/* `owner` "": all. */
+/* `owner` "": all owners. */
 int tokens_list(struct store *store, const char *owner, struct token_list *ret, struct err *err);
 int tokens_revoke(struct store *store, const char *id, struct err *err);
 
-/* Whose is it? -EACCES, ERR_UNAUTHENTICATED for what is none, or is none any more; which of these is not told. */
+/* Returns the token of a secret. -EACCES, ERR_UNAUTHENTICATED for an unknown, expired or revoked one; the error does not reveal which. */
 int tokens_check(struct service *service, const char *secret, struct token_info *ret, struct err *err);

@@ -1,6 +1,6 @@
 /*
- * Hearing what happens in the sandboxes that run: refusals, limits that were hit, commands and sessions that ended, and the end of a
- * sandbox that nobody asked for. One thread for all of them.
+ * Receives the events of all running sandboxes in one thread: refusals, limits that were hit, ends of commands and sessions, and ends of
+ * sandboxes that this server did not request.
  */
 #pragma once
 
@@ -14,5 +14,6 @@ struct sandbox_conn;
 int watch_start_thread(struct service *service, struct err *err);
 void watch_stop_thread(struct service *service);
 
-/* Takes the connection, holds the conn until it ends. What the supervisor numbered up to `after` is known already. */
+/* Takes ownership of the connection, and holds the conn until the connection ends. Ignores events that the supervisor numbered up to
+ * `after`. */
 int watch_add(struct service *service, struct sandbox_conn *conn, int fd, uint64_t after, struct err *err);
