@@ -22,11 +22,11 @@
 
 #define EVENTS_BACK 200
 
-/* All who are asked at a start have so much time together; whoever comes after that is asked so briefly, as in every later round. */
+/* At a start all supervisors together get START_MS to answer. After that, and in every later round, each gets only BRIEF_MS. */
 #define START_MS 3000
 #define BRIEF_MS 500
 
-/* Who is asked for one sandbox alone waits for longer. */
+/* For a call about a single sandbox. */
 #define SINGLE_MS 10000
 #define TRY_MS 2000
 
@@ -34,7 +34,7 @@
 #define CONNECT_PAUSE_MS 10
 
 #define BIT(name) SANDBOX_STATUS_BIT(SANDBOX_STATUS_##name)
-/* What is as it is told needs no look; those in ERROR may have a supervisor that was silent. */
+/* Sandboxes in other statuses are settled. Those in ERROR may have a supervisor that did not answer. */
 #define UNSETTLED (BIT(CREATING) | BIT(STARTING) | BIT(RUNNING) | BIT(STOPPING) | BIT(DELETING) | BIT(ERROR))
 
 struct round {
@@ -43,7 +43,7 @@ struct round {
     bool is_first;
 };
 
-/* The number of the last event of its present life that the store has. */
+/* Returns the highest event number since the sandbox's last start that is in the store. */
 static uint64_t last_event_of(struct service *service, const char *id, int64_t since_ns)
 {
     struct event_filter filter = { .sandbox_id = id, .since_ns = since_ns, .newest_first = true };
@@ -62,14 +62,14 @@ static uint64_t last_event_of(struct service *service, const char *id, int64_t s
     return last;
 }
 
-/* ---- asking ---- */
+/* ---- connecting to supervisors ---- */
 
 static int refuse_gone(struct err *err)
 {
     return err_set(err, ERR_FAILED_PRECONDITION, -ENOTCONN, "the sandbox does not run");
 }
 
-/* A supervisor that is starting or ending holds its lock and does not listen. It soon does the one or lets go of the other. */
+/* A supervisor that is starting or ending holds its lock but does not listen. Soon it either listens or releases the lock. */
 static int connect_patiently(int dir_fd, int timeout_ms, int *ret_fd, struct err *err)
 {
     int64_t until_ns = clock_now_ns() + timeout_ms * CLOCK_NS_PER_MS;
@@ -85,7 +85,7 @@ static int connect_patiently(int dir_fd, int timeout_ms, int *ret_fd, struct err
     return refuse_gone(err);
 }
 
-/* -ENOTCONN: it does not run, or ends. Otherwise somebody has it, and does not answer. */
+/* -ENOTCONN: it does not run, or is ending. Other errors: its supervisor lives, but does not answer. */
 static int greet(int dir_fd, int connect_ms, int hello_ms, int *ret_fd, struct err *err)
 {
     enum ctl_state state = CTL_STATE_RUNNING;
@@ -152,7 +152,7 @@ static int adopt(const struct round *round, struct sandbox_conn *conn, const str
 
     if (r < 0)
         return r;
-    /* What ended while nobody was there. */
+    /* Commands may have ended while no server was there. */
     sync_later(round->service, conn);
     log_info("sandbox adopted", LOG_STR("sandbox_id", row->id));
     if (life_show_on_host(round->service, conn, row, &unseen) < 0)
@@ -161,7 +161,7 @@ static int adopt(const struct round *round, struct sandbox_conn *conn, const str
     return 0;
 }
 
-/* ---- noting what was found ---- */
+/* ---- recording the result ---- */
 
 static void tell(struct service *service, const struct sandbox_row *row, const char *type, const char *reason)
 {
@@ -176,7 +176,7 @@ static const char *reason_of_end(const struct round *round, const struct sandbox
                                                   : "the sandbox ended while no server was there";
 }
 
-/* `agentfense run` or `stop` ended it, and no server was there. */
+/* Returns true if `agentfense run` or `stop` ended it while no server was there. */
 static bool ended_well(struct service *service, const char *id)
 {
     char found[SANDBOX_NAME_MAX];
@@ -202,7 +202,7 @@ static void note_end(const struct round *round, struct sandbox_row *row, const c
     tell(service, row, "sandbox_failed", why);
 }
 
-/* Nobody was told of it. One over a directory stays as a record of what was asked for. */
+/* No client was told about it. The row of one over a directory stays as a record of the request. */
 static void undo_creation(struct service *service, struct sandbox_conn *conn, struct sandbox_row *row, struct err *err)
 {
     struct sandbox_move move = { .id = row->id,
@@ -225,7 +225,7 @@ static void undo_creation(struct service *service, struct sandbox_conn *conn, st
         log_info("half-made sandbox taken back", LOG_STR("sandbox_id", conn->id));
 }
 
-/* Nobody can use it now, so it does not run as far as anybody can see; but what it does goes on, and its sessions live. */
+/* Nobody can use it now, so its status becomes ERROR; but its processes go on, and its sessions stay open. */
 static void note_silence(const struct round *round, struct sandbox_row *row, const char *why, struct err *err)
 {
     const unsigned from = BIT(STARTING) | BIT(RUNNING);
@@ -239,7 +239,7 @@ static void note_silence(const struct round *round, struct sandbox_row *row, con
         tell(round->service, row, "sandbox_failed", why);
 }
 
-/* It ran when no server was there, and does not any more, or it is just dying. What was done in it is still there. */
+/* It ran before, and ended or is just ending while no server was there. Its changes are still there. */
 static void start_again(const struct round *round, struct sandbox_conn *conn, struct sandbox_row *row, struct err *err)
 {
     autofree char *why = NULL;
@@ -276,7 +276,7 @@ static void note_running(const struct round *round, struct sandbox_conn *conn, s
         tell(round->service, row, "sandbox_recovered", "the sandbox's supervisor answers again");
 }
 
-/* ---- one after the other ---- */
+/* ---- all sandboxes ---- */
 
 static void look_at(const struct round *round, struct sandbox_conn *conn, struct sandbox_row *row)
 {
@@ -308,7 +308,7 @@ static void look_at(const struct round *round, struct sandbox_conn *conn, struct
         note_silence(round, row, why, &err);
     }
     if (r < 0)
-        sandbox_index_settle(service, conn, row, &err); /* its directory may be gone, too */
+        sandbox_index_settle(service, conn, row, &err); /* its directory may be missing, too */
 }
 
 int adoption_settle(struct service *service, struct sandbox_conn *conn, struct sandbox_row *row, struct err *err)
@@ -322,7 +322,7 @@ int adoption_settle(struct service *service, struct sandbox_conn *conn, struct s
     return sandbox_row_get(service->store, conn->id, row, err);
 }
 
-/* Whether there is anything to look at: most that failed have no supervisor, and most that run are known to. */
+/* Returns true if there is nothing to check: most failed sandboxes have no supervisor, and most running ones are adopted. */
 static bool is_plain(const struct round *round, const struct sandbox_row *row)
 {
     autoptr(sandbox_conn) running = sandbox_conn_find_running(&round->service->conns, row->id);
@@ -332,7 +332,7 @@ static bool is_plain(const struct round *round, const struct sandbox_row *row)
     return running && row->status == SANDBOX_STATUS_RUNNING;
 }
 
-/* Whoever is at work with it holds `life`, and will write what came of it. */
+/* If another call works with the sandbox, it holds `life` and will write the result: skip it. */
 static void take_up(const struct round *round, const struct sandbox_row *listed)
 {
     struct service *service = round->service;
@@ -345,7 +345,7 @@ static void take_up(const struct round *round, const struct sandbox_row *listed)
     conn = sandbox_conn_get(&service->conns, listed->id);
     if (pthread_mutex_trylock(&conn->life) != 0)
         return;
-    /* It may have ended meanwhile, and that may have been written. */
+    /* It may have ended since it was listed, and that may have been written. */
     if (sandbox_row_get(service->store, listed->id, &row, &err) == 0 && UNSETTLED & SANDBOX_STATUS_BIT((unsigned) row.status) &&
         !is_plain(round, &row))
         look_at(round, conn, &row);
@@ -368,7 +368,7 @@ static int go_through(struct round *round, struct err *err)
     return service_each_sandbox(round->service, &filter, take_up_listed, round, err);
 }
 
-/* A supervisor of a deleted sandbox is ended: nobody was told of its start. */
+/* Ends the supervisor of a deleted sandbox: no client was told about its start. */
 static int end_if_stray(const char *name, int dir_fd, void *cookie)
 {
     struct service *service = cookie;

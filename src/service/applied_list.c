@@ -25,7 +25,7 @@ static int by_newest(const void *a, const void *b)
     return (one->newest > two->newest) - (one->newest < two->newest);
 }
 
-/* A file counts once, as its newest row has it. */
+/* A file counts once, with the values of its newest row. */
 static void add_to_group(struct applied_group *group, const struct applied_change_row *row, bool is_new_file)
 {
     group->changes++;
@@ -95,7 +95,7 @@ int applied_find_path(struct service *service, const struct caller *caller, cons
 
     if (r == 0 && *project_root)
         r = sandboxes_find_root(caller, project_root, &root, err);
-    else if (r == 0) /* the server's own is nothing that the caller has chosen */
+    else if (r == 0) /* the server's default root is not the caller's choice */
         root = *path == '/' ? xdup("") : real_root(sandboxes_project_root(service));
     if (r < 0)
         return r;

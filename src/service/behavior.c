@@ -21,7 +21,7 @@ static int need(const json_t *value, json_type type, const char *key, const char
     return json_typeof(value) == type ? 0 : err_invalid(err, "behavior.%s must be %s", key, what);
 }
 
-/* NULL when it is not there, or null. */
+/* NULL: it is missing, or null. */
 static const json_t *get(const json_t *object, const char *key)
 {
     const json_t *value = json_object_get(object, key);

@@ -19,7 +19,7 @@
 
 #define CHUNK_BYTES 65536
 
-/* Either of a file or of an archive. */
+/* Of a file or of an archive. */
 struct upload {
     struct service *service;
     struct codebase *codebase;
@@ -40,7 +40,7 @@ void upload_free(struct upload *upload)
     free(upload);
 }
 
-/* Names of what is wrong with a request stay what they are; the rest has a name that clients know. */
+/* Keeps the errors of invalid requests. Adds a reason and a context that clients know to the others. */
 static int fail(const char *what, int r, struct err *err)
 {
     if (err->code == ERR_NOT_FOUND && !err->reason)
@@ -135,7 +135,7 @@ int upload_commit(struct upload *upload, struct upload_result *ret, struct err *
     return 0;
 }
 
-/* ---- out ---- */
+/* ---- download ---- */
 
 int codebases_get_file(struct service *service, const struct caller *caller, const char *id, const char *path, uint64_t version,
                        codebases_bytes_fn fn, void *cookie, struct err *err)
@@ -180,11 +180,11 @@ int codebases_export(struct service *service, const struct caller *caller, const
     return r < 0 ? r : codebase_export(codebase, *path ? path : NULL, CODEBASE_EXPORT_PLAIN, fn, cookie, err);
 }
 
-/* ---- removed ---- */
+/* ---- removal ---- */
 
-/* A directory goes with what is in it: the transaction takes only what is empty, so what is deepest comes first. */
+/* A directory is removed with its contents. The transaction removes only empty directories, so the deepest paths come first. */
 struct doomed {
-    char **paths; /* owned, each too; as listed, a directory before what is in it */
+    char **paths; /* owned, each item too; as listed, a directory before its contents */
     size_t count, cap;
 };
 
@@ -240,7 +240,7 @@ int codebases_remove_file(struct service *service, const struct caller *caller, 
     autofree char *owner = NULL;
     int r = codebases_open_dir(service, caller, id, &codebase, &owner, err);
 
-    /* Asked for before: once it is gone, nothing may fail any more. */
+    /* Read the row first: after the removal nothing may fail any more. */
     if (r == 0)
         r = codebases_get(service, caller, id, &entry, err);
     if (r < 0)
@@ -274,16 +274,16 @@ int codebases_remove_file(struct service *service, const struct caller *caller, 
     return 0;
 }
 
-/* ---- listed ---- */
+/* ---- listing ---- */
 
 struct listing {
     codebases_file_fn fn;
     void *cookie;
-    const char *prefix; /* of the paths that are told; NULL: as they are */
-    char *last;         /* owned: where to go on */
+    const char *prefix; /* put before the returned paths; NULL: nothing */
+    char *last;         /* owned: where the next page continues */
 };
 
-/* Not recursive, the paths begin as the request's did: "/" gives "/name", "" gives "name". */
+/* In a listing that is not recursive, paths begin as in the request: "/" gives "/name", "" gives "name". */
 static int list_one(const struct codebase_file *file, void *cookie)
 {
     struct listing *listing = cookie;

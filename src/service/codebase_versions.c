@@ -16,7 +16,7 @@ struct gathering {
     struct codebase *codebase;
     struct version_page *page;
     size_t limit, cap;
-    uint64_t before; /* 0: from the newest */
+    uint64_t before; /* 0: start with the newest */
     bool has_more;
     struct err *err;
 };
@@ -107,7 +107,6 @@ int codebases_list_versions(struct service *service, const struct caller *caller
     return 0;
 }
 
-/* The entry of one version. */
 static int find(struct codebase *codebase, uint64_t version, struct version_entry *ret)
 {
     autodone(version_page) struct version_page page = { 0 };
@@ -140,7 +139,7 @@ int codebases_restore(struct service *service, const struct caller *caller, cons
                                          .owner = owner,
                                          .payload = json_pack("{s:I, s:I, s:s}", "restored", (json_int_t) version, "version",
                                                               (json_int_t) commit.version, "path", path) });
-    /* It has happened, and is told whether or not there is more to be said of it. */
+    /* The restore has succeeded, so return success even if its entry cannot be read. */
     if (find(codebase, commit.version, ret) < 0)
         *ret = (struct version_entry){ .number = commit.version,
                                        .created_ns = clock_wall_ns(),

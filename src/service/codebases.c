@@ -96,7 +96,7 @@ int codebases_open_dir(struct service *service, const struct caller *caller, con
     return r == -ENOENT ? refuse_codebase(err) : r;
 }
 
-/* ---- after a change ---- */
+/* ---- after a commit ---- */
 
 int codebases_refresh_row(struct service *service, struct codebase *codebase, struct err *err)
 {
@@ -121,7 +121,7 @@ void codebases_note_commit(struct service *service, struct codebase *codebase, c
 
     if (commit->change_count == 0)
         return;
-    /* The files are what counts; a row that lags is put right by the next change, or the next start. */
+    /* The files are authoritative: the next change or the next start corrects a stale row. */
     if (codebases_refresh_row(service, codebase, &err) < 0)
         log_warn("size and version of a codebase could not be noted", LOG_STR("codebase_id", codebase_id(codebase)),
                  LOG_STR("error", err.text));
@@ -135,7 +135,7 @@ void codebases_note_commit(struct service *service, struct codebase *codebase, c
     sync_tell_siblings(service, codebase_id(codebase), except, paths, is_many ? 0 : commit->change_count);
 }
 
-/* ---- made and found ---- */
+/* ---- create and find ---- */
 
 static int check_new(const struct caller *caller, const char *name, const char *owner, struct err *err)
 {
@@ -153,7 +153,7 @@ static int check_new(const struct caller *caller, const char *name, const char *
     return 0;
 }
 
-/* Files first, row second, as with sandboxes. */
+/* Files first, then the row, as with sandboxes. */
 static int make(struct service *service, const char *id, const char *name, const char *owner, struct codebase_entry *ret,
                 struct err *err)
 {
@@ -228,7 +228,7 @@ int codebases_list(struct service *service, const struct caller *caller, const c
     const char *of = *owner ? owner : NULL;
     int r = 0;
 
-    /* Who asks for another's codebases sees that there are none. */
+    /* A caller who asks for another owner's codebases gets an empty list. */
     if (!caller->is_admin && of && strcmp(of, caller->owner) != 0) {
         ret->next_token = xdup("");
         return 0;
@@ -243,9 +243,9 @@ int codebases_list(struct service *service, const struct caller *caller, const c
     return 0;
 }
 
-/* ---- removed ---- */
+/* ---- delete ---- */
 
-/* Those that run are stopped; their changes stay with them. */
+/* Stops the running ones; they keep their changes. */
 static int stop_users(struct service *service, const char *id, struct err *err)
 {
     struct sandbox_filter filter = { .codebase_id = id,
@@ -266,7 +266,7 @@ static int stop_users(struct service *service, const char *id, struct err *err)
             r = life_stop(service, &caller_system, conn, &rows.rows[i], err);
             pthread_mutex_unlock(&conn->life);
             if (r == -ENOTCONN)
-                r = 0; /* somebody else did */
+                r = 0; /* another call stopped it */
         }
         free(token);
         token = steal_ptr(&rows.next_token);
@@ -285,7 +285,8 @@ int codebases_delete(struct service *service, const struct caller *caller, const
         return r;
     if (is_forced)
         r = stop_users(service, id, err);
-    /* The row first: from then on nobody starts anything on it. Whoever is killed between the two has said what was meant. */
+    /* The row first, so that no new sandbox can start on it. If we are killed before the files are removed, the pending delete shows what
+     * was intended. */
     if (r == 0)
         r = pending_delete_add(service, id, err);
     if (r == 0)

@@ -25,7 +25,7 @@ void command_result_done(struct command_result *result)
     *result = (struct command_result){ 0 };
 }
 
-/* ---- where it runs ---- */
+/* ---- the sandbox ---- */
 
 int service_find_conn(struct service *service, const struct caller *caller, const char *id, struct sandbox_conn **ret,
                       struct err *err)
@@ -33,7 +33,7 @@ int service_find_conn(struct service *service, const struct caller *caller, cons
     autoptr(sandbox_conn) conn = sandbox_conn_find_running(&service->conns, id);
     bool is_seen = false, is_over_directory;
 
-    /* The row knows why, or by which id it is meant. */
+    /* The row shows why there is no conn, or resolves another form of the id. */
     if (!conn) {
         autodone(sandbox_row) struct sandbox_row row = { 0 };
         int r = service_get_sandbox(service, caller, id, &row, err);
@@ -56,7 +56,7 @@ int service_find_conn(struct service *service, const struct caller *caller, cons
     return 0;
 }
 
-/* Of a session the sandbox is asked for. Freed by the caller. */
+/* For a session, looks up its sandbox. The caller frees the result. */
 static int find_sandbox_of(struct service *service, const struct command_request *request, char **ret, struct err *err)
 {
     autodone(session_row) struct session_row row = { 0 };
@@ -76,7 +76,7 @@ static int find_sandbox_of(struct service *service, const struct command_request
     return r;
 }
 
-/* ---- what it runs with ---- */
+/* ---- environment and limits ---- */
 
 uint32_t commands_timeout_ms(const struct service *service, int64_t wanted_ns)
 {
@@ -117,7 +117,8 @@ int commands_make_env(const struct pair_list *pairs, char ***ret, struct err *er
     return 0;
 }
 
-/* A streamed output nobody keeps has no bound; what is collected has the server's, however much more is wanted. */
+/* Streamed output is not collected, so it is unlimited unless the request limits it. The server's limit bounds collected output, even if
+ * the request asks for more. */
 static uint64_t limit_of(const struct service *service, const struct command_request *request)
 {
     uint64_t most = request->streams ? 0 : service->options.max_output_bytes;
@@ -125,7 +126,7 @@ static uint64_t limit_of(const struct service *service, const struct command_req
     return request->output_limit && (most == 0 || request->output_limit < most) ? request->output_limit : most;
 }
 
-/* ---- how it ended ---- */
+/* ---- result ---- */
 
 static int judge(const struct exec_result *result, struct err *err)
 {
@@ -134,7 +135,7 @@ static int judge(const struct exec_result *result, struct err *err)
     switch (finished->end) {
     case CTL_END_EXITED:
     case CTL_END_SIGNALED:
-    case CTL_END_NOT_STARTED: /* 126 or 127, as a shell has it */
+    case CTL_END_NOT_STARTED: /* exit code 126 or 127, as in a shell */
         return 0;
     case CTL_END_TIMED_OUT:
         return err_set_reason(err, err_set(err, ERR_DEADLINE_EXCEEDED, -ETIME, "command timed out"), "COMMAND_TIMED_OUT");
@@ -146,7 +147,7 @@ static int judge(const struct exec_result *result, struct err *err)
     }
 }
 
-/* A command that never ran has no words of its own; a shell would say on standard error why. */
+/* A command that could not start prints nothing, so print the reason to standard error, as a shell would. */
 static void tell_why(const struct ctl_finished *finished, const char *cwd, exec_output_fn fn, void *cookie)
 {
     autofree char *text = NULL;
@@ -168,7 +169,7 @@ static void fill_result(const struct exec_result *result, int64_t began_ns, stru
     ret->duration_ns = finished->wall_us ? (int64_t) finished->wall_us * 1000 : clock_now_ns() - began_ns;
 }
 
-/* A command whose changes could not be synced has run all the same: they stay in the sandbox and go with the next. Takes the
+/* If the sync fails, the command has still run: its changes stay in the sandbox, and the next sync includes them. Takes ownership of the
  * connection. */
 static void sync_after(struct service *service, struct sandbox_conn *conn, int fd, struct command_result *ret)
 {
@@ -190,7 +191,7 @@ static void sync_after(struct service *service, struct sandbox_conn *conn, int f
     sync_result_done(&synced);
 }
 
-/* Errors of the supervisor come with its own words; those that callers know get ours. */
+/* The supervisor's errors keep their text. Errors that clients know get ours. */
 static int refuse(const struct command_request *request, int r, struct err *err)
 {
     if (r == -EREMOTEIO && request->session_id && err->code == ERR_NOT_FOUND)
@@ -200,7 +201,7 @@ static int refuse(const struct command_request *request, int r, struct err *err)
     return err_wrap(err, r, "failed to execute command");
 }
 
-/* A server that ends takes no command with it. */
+/* A server that ends lets commands go on. */
 static bool is_ending(void *cookie)
 {
     struct service *service = cookie;
@@ -257,7 +258,7 @@ int command_run(struct service *service, const struct caller *caller, const stru
 
     if (r == 0)
         r = service_find_conn(service, caller, sandbox_id, &conn, err);
-    /* What is not the caller's does not exist, a session no more than its sandbox. */
+    /* An object of another owner does not exist for the caller: refuse the session as it would its sandbox. */
     if (r == -ENOENT && request->session_id)
         return refuse_session(err);
     if (r == 0)

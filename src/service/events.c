@@ -26,17 +26,17 @@ struct recorder {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t came, went;
-    struct event_row *line; /* owned ring */
+    struct event_row *line; /* owned ring: the queue */
     size_t first, count;
-    size_t at_work; /* taken from the line and not in the store yet */
+    size_t at_work; /* taken from the queue, but not in the store yet */
     uint64_t dropped;
-    bool is_stuck; /* the database takes none now */
+    bool is_stuck; /* the database accepts no events now */
     bool is_ending;
 };
 
 /* ---- the log ---- */
 
-/* Each field of the payload is one of the line. */
+/* Writes a log line with a field for each field of the payload. */
 static void log_one(const struct event_row *row, const json_t *payload)
 {
     enum log_level level = strcmp(row->type, REFUSAL) == 0 || strstr(row->type, "exceeded") || strstr(row->type, "conflict") ||
@@ -79,7 +79,7 @@ static void log_one(const struct event_row *row, const json_t *payload)
         free(texts[i]);
 }
 
-/* ---- the line ---- */
+/* ---- the queue ---- */
 
 static void fill_row(const struct service *service, const struct event *event, struct event_row *ret)
 {
@@ -118,7 +118,7 @@ void events_add(struct service *service, const struct event *event)
     pthread_mutex_unlock(&recorder->lock);
 }
 
-/* Under the lock. Returns how many. */
+/* With the lock held. Returns how many it took. */
 static size_t take_batch(struct recorder *recorder, struct event_row batch[BATCH_MAX])
 {
     size_t count = recorder->count < BATCH_MAX ? recorder->count : BATCH_MAX;
@@ -126,14 +126,14 @@ static size_t take_batch(struct recorder *recorder, struct event_row batch[BATCH
     for (size_t i = 0; i < count; i++)
         batch[i] = recorder->line[(recorder->first + i) % LINE_MAX_EVENTS];
     recorder->count -= count;
-    /* From the beginning again whenever that is possible: the pages of a ring that goes round are all in memory in the end. */
+    /* Start at the beginning again when the queue is empty: a ring that always moves on ends up with all its pages in memory. */
     recorder->first = recorder->count > 0 ? (recorder->first + count) % LINE_MAX_EVENTS : 0;
     recorder->at_work = count;
     pthread_cond_broadcast(&recorder->went);
     return count;
 }
 
-/* A database that is away comes back, or we end: the log has them in any case. What was perhaps written is not written again. */
+/* Retries until the database is back or the server ends: the log has the events anyway. Does not repeat a write that may have succeeded. */
 static void write_batch(struct service *service, const struct event_row *batch, size_t count)
 {
     struct recorder *recorder = service->recorder;
@@ -227,7 +227,7 @@ void events_stop(struct service *service)
     service->recorder = NULL;
 }
 
-/* Whoever would wait for a database that is away or full would wait for long, and keep a thread. */
+/* Does not wait while the database is away or full: the wait could be long, and would occupy a thread. */
 bool events_flush(struct service *service)
 {
     struct recorder *recorder = service->recorder;
@@ -240,7 +240,7 @@ bool events_flush(struct service *service)
     return is_done;
 }
 
-/* ---- asked for ---- */
+/* ---- queries ---- */
 
 void event_page_done(struct event_page *page)
 {
@@ -258,7 +258,7 @@ void event_page_done(struct event_page *page)
     *page = (struct event_page){ 0 };
 }
 
-/* A token is the sequence that was seen last. */
+/* A token is the sequence number of the last event of the previous page. */
 static int parse_token(const char *token, int64_t *ret, struct err *err)
 {
     char *end;
@@ -296,7 +296,7 @@ int events_list(struct service *service, const struct caller *caller, const stru
 
     if (r < 0)
         return r;
-    /* Who asks after a call that returned finds what that call did. */
+    /* So that a caller sees the events of a call that has returned. */
     events_flush(service);
     r = event_row_query(service->store, &filter, limit, &rows, err);
     if (r < 0)

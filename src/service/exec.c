@@ -17,14 +17,14 @@
 
 struct exec {
     int ctl_fd;        /* borrowed */
-    int input_fd;      /* owned: the writing end of the command's standard input; -1: no more to say */
-    const char *input; /* what is still to be said */
+    int input_fd;      /* owned: the write end of the command's standard input; -1: all is written */
+    const char *input; /* what is still to be written */
     size_t input_len;
     char *payload; /* owned; FRAME_PAYLOAD_MAX */
     const struct exec_sink *sink;
     struct exec_result *result;
     bool has_finished;
-    bool is_killed; /* by us: what it still says is not passed on */
+    bool is_killed; /* by us: drop its further output */
 };
 
 int exec_exit_code(const struct ctl_finished *finished)
@@ -32,7 +32,7 @@ int exec_exit_code(const struct ctl_finished *finished)
     return finished->end == CTL_END_SIGNALED ? 128 + finished->status : finished->status;
 }
 
-/* A file descriptor of ours never goes in, only the end of a pipe. */
+/* Pass only the end of a pipe into the sandbox, never another descriptor of ours. */
 static int open_input(struct exec *exec, const struct exec_request *request, int *ret_theirs)
 {
     int pair[2];
@@ -46,7 +46,7 @@ static int open_input(struct exec *exec, const struct exec_request *request, int
     return fd_set_nonblock(pair[1], true);
 }
 
-/* What the pipe takes. Whoever closed its other end does not want it. */
+/* Writes as much as the pipe takes. If the command has closed its end, the rest is dropped. */
 static void feed(struct exec *exec)
 {
     while (exec->input_len > 0) {
@@ -118,7 +118,7 @@ static int take(struct exec *exec, const struct ctl_reply *reply, struct err *er
     case CTL_REPLY_ERROR:
         return reply->tag == TAG ? err_set(err, reply->error.code, -EREMOTEIO, "%s", reply->error.text) : 0;
     default:
-        return 0; /* states; the connection's end says the rest */
+        return 0; /* states; the connection closes when the sandbox ends */
     }
 }
 
@@ -162,7 +162,7 @@ static int follow(struct exec *exec, struct err *err)
     return 0;
 }
 
-/* Nobody wants it. 0 when its end was heard of. */
+/* Returns 0 when the supervisor has reported the command's end. */
 static int kill_it(struct exec *exec)
 {
     struct ctl_request request = { .type = CTL_REQUEST_KILL,

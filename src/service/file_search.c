@@ -22,7 +22,7 @@
 #define PIECE ((size_t) 64 << 10)
 #define BINARY_BYTES 8000
 
-/* Ends the walk, and is no error: result->limit says why. */
+/* Ends the walk without an error: result->limit holds the reason. */
 #define STOP 1
 
 struct searching {
@@ -31,9 +31,9 @@ struct searching {
     struct acceptance names;   /* owned: the glob */
     struct sandbox_conn *conn; /* owned */
     int fd;                    /* owned: to the supervisor */
-    bool is_busy;              /* an answer is still to come on it: it is of no use to others */
+    bool is_busy;              /* a reply is still outstanding, so the connection cannot be reused */
     char *payload;             /* owned; FRAME_PAYLOAD_MAX */
-    char *needle;              /* owned: the text, in lower case if case does not matter */
+    char *needle;              /* owned: the text, in lower case if case is ignored */
     int cancel_fd;
     int64_t until_ns;
     uint64_t bytes_left;
@@ -85,7 +85,7 @@ static int ms_left(const struct searching *s)
     return left < 0 ? 0 : left > INT_MAX ? INT_MAX : (int) left;
 }
 
-/* Before each step that takes time. */
+/* Called before each step that takes time. */
 static int check_going_on(struct searching *s)
 {
     struct pollfd cancel = { .fd = s->cancel_fd, .events = POLLIN };
@@ -168,7 +168,7 @@ static void lower(char *bytes, size_t len)
     }
 }
 
-/* `text` as it is shown, `folded` as it is compared: the same bytes, or those in lower case. */
+/* `text` is shown, `folded` is compared: the same bytes, or in lower case. */
 static int match_lines(struct searching *s, const char *path, const char *text, const char *folded, size_t len)
 {
     const char *end = text + len, *counted = text;
@@ -200,7 +200,7 @@ static int match_lines(struct searching *s, const char *path, const char *text, 
 
 /* ---- content ---- */
 
-/* All of it, or what the time allows. */
+/* Reads to the end, or until the time is up. */
 static int read_pipe(struct searching *s, int pipe_fd, struct buf *out)
 {
     struct pollfd fds[] = { { .fd = pipe_fd, .events = POLLIN }, { .fd = s->cancel_fd, .events = POLLIN } };
@@ -225,7 +225,7 @@ static int read_pipe(struct searching *s, int pipe_fd, struct buf *out)
     }
 }
 
-/* False: it was not read. `ret_end` is 0 if that is only this file's, otherwise how the search ends. */
+/* Returns false if the file was not read: with `ret_end` 0 the search goes on, otherwise it ends with that result. */
 static bool read_content(struct searching *s, const char *path, uint64_t size, struct buf *out, int *ret_end)
 {
     struct ctl_reply reply;
@@ -313,7 +313,7 @@ static int search_entry(struct searching *s, const char *dir, const struct ctl_f
     return search_dir(s, path, depth + 1);
 }
 
-/* A page of names is copied: what they name is asked for with the same buffer. */
+/* Copies a page of names, because the requests about these names reuse the buffer. */
 static int search_page(struct searching *s, const char *dir, char last[NAME_MAX + 1], unsigned depth, bool *ret_has_more)
 {
     struct ctl_listing listing;
@@ -322,7 +322,7 @@ static int search_page(struct searching *s, const char *dir, char last[NAME_MAX 
     int r = ctl_client_file_list(s->fd, TAG, dir, last, &listing, s->payload, ms_left(s), s->err);
 
     *ret_has_more = false;
-    /* What is not there any more, or only to be seen. */
+    /* The directory is gone, or may only be viewed: skip it. */
     if (r == -EREMOTEIO && depth > 0) {
         *s->err = ERR_NONE;
         return 0;
@@ -365,7 +365,7 @@ static int search_from(struct searching *s, const char *path)
     return file.kind == CTL_FILE_DIRECTORY ? search_dir(s, path, 0) : search_file(s, path, &file);
 }
 
-/* ---- beginning ---- */
+/* ---- start ---- */
 
 static int take_glob(struct searching *s, const char *glob)
 {

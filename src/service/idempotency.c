@@ -62,7 +62,7 @@ static void end_claim(struct service *service, const char *owner, const char *ke
         log_warn("an idempotency key stays open", LOG_STR("error", err.text));
 }
 
-/* 1, or 0, or a negative errno: a database that does not answer has not said no, and one that is being made may be or not. */
+/* Returns 1, 0, or a negative errno if it is not known: the database does not answer, or the object is still being made. */
 static int was_made(struct service *service, const char *id)
 {
     autodone(sandbox_row) struct sandbox_row sandbox = { 0 };

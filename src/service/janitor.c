@@ -22,10 +22,10 @@
 
 #define TRIM_STEP 500
 #define DOUBT_NS (5 * CLOCK_NS_PER_SEC)
-#define INTERVAL_MAX_NS (INT64_MAX / 4) /* so that a time can be added */
+#define INTERVAL_MAX_NS (INT64_MAX / 4) /* leaves room to add a time */
 #define SESSIONS_KEPT_NS (24LL * 3600 * CLOCK_NS_PER_SEC)
 
-/* Set in its own thread, which need not be woken. */
+/* True in the janitor's own thread, which needs no wakeup. */
 static _Thread_local bool is_janitor;
 
 struct janitor {
@@ -35,7 +35,7 @@ struct janitor {
     bool is_ending, is_woken;
 };
 
-/* Whether the delta of one that is stopped holds anything that its codebase does not have. Who cannot tell says yes. */
+/* Whether the delta of a stopped sandbox has changes that its codebase does not have. True also if this cannot be determined. */
 static bool has_changes(struct service *service, const char *id)
 {
     char name[SANDBOX_NAME_MAX];
@@ -102,7 +102,7 @@ static void trim(struct service *service)
         ;
 }
 
-/* How long until the next round. */
+/* Returns the time until the next round. */
 static int64_t do_round(struct service *service)
 {
     int64_t usual =
@@ -167,7 +167,7 @@ int janitor_start(struct service *service, struct err *err)
     return err_errno(err, -r, "starting a thread");
 }
 
-/* While recovery is at work there is none yet: its first round comes soon. */
+/* During recovery the janitor does not exist yet; its first round follows soon. */
 void janitor_wake(struct service *service)
 {
     struct janitor *janitor = service->janitor;

@@ -14,7 +14,7 @@
 #define PREFIX "condemned-"
 #define NAME_BYTES (sizeof(PREFIX) + ID_TEXT_MAX)
 
-/* Ids are checked before they get here. */
+/* Callers have checked the id. */
 static void name_of(const char *codebase_id, char out[NAME_BYTES])
 {
     snprintf(out, NAME_BYTES, PREFIX "%s", codebase_id);

@@ -53,7 +53,7 @@ int profile_network_parse(const char *text, enum profile_network *ret, struct er
     return err_reject(err, -EINVAL, text, "is no networkAccess; there are 'none', 'localhost' and 'full'");
 }
 
-/* ---- what may be in one ---- */
+/* ---- validation ---- */
 
 static bool id_is_sound(const char *id)
 {
@@ -63,7 +63,7 @@ static bool id_is_sound(const char *id)
            strspn(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") == len && *id != '.' && *id != '-';
 }
 
-/* Where our own things are inside, or the agent could write below a mount point: see SECURITY.md. */
+/* Paths that the sandbox itself uses. The agent could write below a mount point there: see SECURITY.md. */
 static bool is_ours(const char *path)
 {
     static const char *const places[] = { "/workspace", "/proc", "/dev", "/sys", "/usr", "/bin", "/lib",
@@ -122,9 +122,9 @@ int profile_check(const struct profile *profile, struct err *err)
     return r;
 }
 
-/* ---- what becomes of one ---- */
+/* ---- application ---- */
 
-/* "$NAME" by what the server has under that name; what it has not is nothing. */
+/* Replaces "$NAME" by the server's variable of that name, or by nothing if it is not set. */
 static char *expand(const char *text)
 {
     autodone(buf) struct buf out = BUF_EMPTY;
@@ -145,7 +145,7 @@ static char *expand(const char *text)
     return buf_dup_take(&out);
 }
 
-/* Of sources nothing but these: a path that some other variable happens to lead to is nobody's wish. */
+/* In sources, replaces only a leading $HOME: the path in any other variable would be there by accident. */
 static char *expand_source(const char *text)
 {
     struct passwd room, *user = NULL;
@@ -263,7 +263,7 @@ void execution_config_clamp(const struct execution_config *config, const struct 
     ret->processes = clamp(wanted->processes, usual->processes, most->processes);
     ret->open_files = clamp(wanted->open_files, usual->open_files, most->open_files);
     ret->timeout_sec = clamp(wanted->timeout_sec, usual->timeout_sec, most->timeout_sec);
-    /* Waiting for ever is longer than any bound. */
+    /* An unlimited time is longer than any maximum. */
     if (ret->timeout_sec == 0)
         ret->timeout_sec = most->timeout_sec;
 }

@@ -81,8 +81,8 @@ struct execution_config {
 
 void execution_config_done(struct execution_config *config);
 
-/* Computes the limits of a command that requests `wanted`, where 0 requests the default: never above the maximum. A limit without a default
- * and maximum is off; but if there is a maximum for the time, it applies. */
+/* Computes the limits of a command that requests `wanted`, where 0 requests the default: never above the maximum. If neither the request nor
+ * the default sets a limit, there is none even if there is a maximum; only for the time the maximum then applies. */
 void execution_config_clamp(const struct execution_config *config, const struct execution_limits *wanted,
                             struct execution_limits *ret);
 

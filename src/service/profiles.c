@@ -15,12 +15,12 @@
 #define EXECUTION_FILE "execution.json"
 #define FILE_BYTES_MAX ((size_t) 8 << 20)
 
-/* Who changes a file reads it first, and nobody in between. The files are this process's: see service.c's lock. */
+/* Held from reading a file to replacing it. Only this process writes the files: see service.c's lock. */
 static pthread_mutex_t files_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static const struct execution_limits maxima = { .cpu_sec = 3600, .processes = 1000, .open_files = 65536, .timeout_sec = 7200 };
 
-/* ---- those that are built in ---- */
+/* ---- built-in profiles ---- */
 
 static void set_builtin(struct profile *profile, const char *id, const char *name, const char *description)
 {
@@ -107,7 +107,7 @@ static int profile_of_json(json_t *object, struct profile *ret, struct err *err)
     return 0;
 }
 
-/* NULL in `ret`: there is no file. */
+/* `ret` is NULL if the file does not exist. */
 static int read_json(const struct service *service, const char *file, json_t **ret, struct err *err)
 {
     autodone(buf) struct buf text = BUF_EMPTY;
@@ -126,7 +126,7 @@ static int read_json(const struct service *service, const char *file, json_t **r
     return 0;
 }
 
-/* Takes the value. */
+/* Takes ownership of the value. */
 static int write_json(const struct service *service, const char *file, json_t *value, struct err *err)
 {
     char *text = value ? json_dumps(value, JSON_INDENT(2) | JSON_SORT_KEYS) : NULL;
@@ -137,7 +137,7 @@ static int write_json(const struct service *service, const char *file, json_t *v
     return r < 0 ? err_errno(err, r, "writing '%s/%s'", service->state_dir.path, file) : 0;
 }
 
-/* With the lock held. */
+/* The caller holds the lock. */
 static int load_profiles(const struct service *service, struct profile_list *ret, struct err *err)
 {
     struct profile_list list = { 0 };
@@ -176,7 +176,7 @@ static int store_profiles(const struct service *service, const struct profile_li
     return write_json(service, PROFILES_FILE, array, err);
 }
 
-/* ---- what is asked for ---- */
+/* ---- requests ---- */
 
 static int check_admin(const struct caller *caller, struct err *err)
 {

@@ -16,10 +16,10 @@
 #include "service/service_int.h"
 #include "service/sync.h"
 
-/* ---- what is nobody's ---- */
+/* ---- orphans ---- */
 
 struct names {
-    char **items; /* owned, each too */
+    char **items; /* owned, each item too */
     size_t count, cap;
 };
 
@@ -42,8 +42,8 @@ static int collect_codebase(const char *id, void *cookie)
     return 0;
 }
 
-/* What has no row was being made when a server died, and nobody was told of it; or the database is another than it was, restored from an
- * older copy perhaps, and then it is somebody's work. One that was never written to is removed, the files of another are not ours to judge. */
+/* A codebase without a row was either being made when a server died, and no client was told about it; or the database was replaced, perhaps
+ * by an older copy, and the files are a user's work. So remove only one that was never written to or whose deletion had begun. */
 static void recover_codebase(struct service *service, const char *id)
 {
     autodone(codebase_row) struct codebase_row row = { 0 };
@@ -70,7 +70,7 @@ static void recover_codebase(struct service *service, const char *id)
         log_warn("a codebase is not in the database; its files are left alone", LOG_STR("codebase_id", id));
 }
 
-/* Counters that a killed server did not write; files of codebases that were never acknowledged. */
+/* Corrects counters that a killed server did not write, and removes files of codebases that were never acknowledged. */
 static int recover_codebases(struct service *service, struct err *err)
 {
     struct names names = { 0 };
@@ -87,7 +87,7 @@ static int recover_codebases(struct service *service, struct err *err)
     return r < 0 ? r : 0;
 }
 
-/* Whoever changed a codebase when the server was killed may not have been able to tell the others. */
+/* A server that was killed while it changed a codebase may not have notified the sandboxes. */
 static void refresh(struct sandbox_conn *conn, void *cookie)
 {
     if (*conn->codebase_id)
@@ -96,7 +96,7 @@ static void refresh(struct sandbox_conn *conn, void *cookie)
 
 int recovery_run(struct service *service, struct err *err)
 {
-    /* First: a codebase that only a sandbox's directory knows is not nobody's. */
+    /* First: codebases that only a sandbox's directory knows are not orphans. */
     int r = sandbox_index_open(service, err);
 
     if (r == 0)
@@ -110,6 +110,6 @@ int recovery_run(struct service *service, struct err *err)
     }
     if (r == 0)
         sandbox_conns_each_running(&service->conns, refresh, service);
-    service->is_unsure = true; /* sessions may have ended unseen */
+    service->is_unsure = true; /* sessions may have ended while no server was there */
     return r < 0 ? err_wrap(err, r, "looking at what the last server left") : 0;
 }

@@ -14,14 +14,14 @@
 
 #define NAME_CHARS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
 #define SPACES " \t\r\n"
-#define ENDS SPACES ";|&<>)" /* of a word in a shell command */
+#define ENDS SPACES ";|&<>)" /* end a word of a shell command */
 #define NAME_MAX_LEN 64
 #define FILE_BYTES_MAX ((size_t) 1 << 20)
 #define MATCHES_MAX 1000
-#define USER_IS_TOKEN_LEN 20 /* a longer user of a URL without a password is a token */
+#define USER_IS_TOKEN_LEN 20 /* in a URL without a password, a user of at least this length is a token */
 
 struct redaction {
-    char **names; /* owned, normal */
+    char **names; /* owned, normalised */
     size_t name_count, name_cap;
     regex_t *patterns; /* owned */
     size_t pattern_count, pattern_cap;
@@ -42,7 +42,7 @@ void redaction_free(struct redaction *redaction)
 
 /* ---- names ---- */
 
-/* Lower case, with '_' for '-'; of a long one the end, which is what tells. */
+/* Lower case, with '_' for '-'. Of a long name it keeps the end, which identifies a secret. */
 static void name_normalise(const char *name, size_t len, char ret[NAME_MAX_LEN])
 {
     size_t skip = len >= NAME_MAX_LEN ? len - (NAME_MAX_LEN - 1) : 0;
@@ -89,7 +89,7 @@ static bool is_end(char c, const char *ends)
     return !c || strchr(ends, c);
 }
 
-/* Behind a word as a shell reads it, quoted parts and all. A quote before the end of a word closes one that was opened before it. */
+/* Returns the end of a word as a shell reads it, including quoted parts. A quote at the end of a word closes one that was opened before it. */
 static const char *word_end(const char *at, const char *ends)
 {
     while (!is_end(*at, ends)) {
@@ -108,7 +108,7 @@ static const char *word_end(const char *at, const char *ends)
     return at;
 }
 
-/* "Bearer x" is a value of two words. */
+/* "Bearer x": a value of two words. */
 static const char *credentials_end(const char *at)
 {
     static const char *const schemes[] = { "basic", "bearer", "digest", "negotiate", "token", "apikey" };
@@ -120,7 +120,7 @@ static const char *credentials_end(const char *at)
     return end;
 }
 
-/* What stands in quotes that are themselves escaped, in JSON in a quoted argument. */
+/* The end of text in escaped quotes, as in JSON in a quoted argument. */
 static const char *escaped_end(const char *at)
 {
     const char *closing = strstr(at + 2, "\\\"");
@@ -131,7 +131,7 @@ static const char *escaped_end(const char *at)
 /* NAME=value, --NAME value, NAME: value, "NAME": value */
 enum form { FORM_NONE, FORM_ASSIGNED, FORM_OPTION, FORM_HEADER, FORM_JSON };
 
-/* Of a name that ends at `at`, and where its value begins. A key of JSON has its closing quote there. */
+/* Returns the form of a name that ends at `at`, and where its value begins. A JSON key has its closing quote at `at`. */
 static enum form value_begin(const char *name, const char *at, bool is_option, const char **ret)
 {
     const char *colon = at + strspn(at, "\\\"'");
@@ -164,7 +164,7 @@ static const char *value_end(const char *name, const char *at, enum form form)
     return word_end(at, form == FORM_JSON ? ENDS ",}]" : ENDS);
 }
 
-/* ---- one text ---- */
+/* ---- a text ---- */
 
 static void replace(struct buf *out, const char *from, const char *begin)
 {
@@ -172,7 +172,7 @@ static void replace(struct buf *out, const char *from, const char *begin)
     buf_add_str(out, REDACTION_MARK);
 }
 
-/* At a name: what is behind it, if that is a secret. Returns where to go on. */
+/* `at` is the start of a name: replaces its value if the name is that of a secret. Returns where to continue. */
 static const char *take_name(const struct redaction *redaction, const char *at, struct buf *out)
 {
     size_t len = strspn(at, NAME_CHARS), dashes = strspn(at, "-");
@@ -208,7 +208,7 @@ static const char *take_url(const char *at, struct buf *out)
     return user;
 }
 
-/* The length of a word that looks like a token of a known kind; 0: it does not. */
+/* Returns the length of a word that looks like a token of a known kind; 0: it does not. */
 static size_t token_len(const char *at)
 {
     static const struct {
@@ -284,7 +284,7 @@ char *redaction_text(const struct redaction *redaction, const char *text)
     return strcmp(out.data, text) == 0 ? NULL : buf_dup_take(&out);
 }
 
-/* What is to be kept in place of a text; NULL: itself. A pattern may leave half a character behind. */
+/* Returns the replacement of a text, or NULL to keep it. A pattern may cut a character in half; then the whole text is replaced. */
 static json_t *redact_string(const struct redaction *redaction, const json_t *string)
 {
     autofree char *text = json_is_string(string) ? redaction_text(redaction, json_string_value(string)) : NULL;
@@ -316,7 +316,7 @@ void redaction_json(const struct redaction *redaction, json_t *value)
     }
 }
 
-/* ---- what is configured ---- */
+/* ---- configuration ---- */
 
 static void add_names(struct redaction *redaction, const char *names)
 {

@@ -13,7 +13,7 @@
 
 #define PATHS_MAX 500000
 #define WALK_NS (10 * CLOCK_NS_PER_SEC)
-#define LOOK_EVERY 1000 /* paths between two looks at the clock */
+#define LOOK_EVERY 1000 /* paths between two checks of the clock */
 #define PATTERNS_MAX 100
 #define FINDINGS_MAX 200
 
@@ -24,7 +24,7 @@ struct looking {
     const struct caller *caller;
     size_t max_changes;
     int64_t until_ns;
-    struct rule_change *others; /* owned: what is not revealed; behind that at the end */
+    struct rule_change *others; /* owned: changes that reveal nothing; appended at the end */
     size_t other_count, other_cap;
 };
 
@@ -101,9 +101,9 @@ static int look_at_named(struct looking *l, const struct rule_preview_request *w
     return 0;
 }
 
-/* ---- files that are not there yet ---- */
+/* ---- files that do not exist yet ---- */
 
-/* A path that a pattern may mean: `star` for what a star matches, with `above` for the components that two of them do. */
+/* Makes a path that a pattern may match, with `star` for "*" and `above` for "**". */
 static void make_example(const char *pattern, const char *star, const char *above, struct buf *out)
 {
     buf_clear(out);
@@ -154,9 +154,9 @@ static void look_at_patterns(struct looking *l)
     }
 }
 
-/* ---- the whole ---- */
+/* ---- preview ---- */
 
-/* What nobody looked at all of may match what it did not come to. */
+/* After an incomplete walk, a rule without a match may match a path that was not visited. */
 static bool is_known(const struct looking *l, const struct lint_finding *finding)
 {
     return !l->out->is_incomplete || strcmp(finding->code, "matches-nothing") != 0;

@@ -177,7 +177,7 @@ bool sandbox_conn_end_running(struct sandbox_conn *conn)
 
 int sandbox_conn_take_fd(struct sandbox_conn *conn, int *ret_fd, struct err *err)
 {
-    enum ctl_state state; /* what it will not do any more it says itself */
+    enum ctl_state state; /* the supervisor itself refuses what it cannot do in its state */
     autofd int fd = -1;
     int r = 0;
 
@@ -191,7 +191,7 @@ int sandbox_conn_take_fd(struct sandbox_conn *conn, int *ret_fd, struct err *err
         *ret_fd = steal_fd(&fd);
         return r;
     }
-    /* Under the lock, since the directory may be closed with the sandbox; a unix socket connects at once or not at all. */
+    /* With the lock held, because the directory may be closed with the sandbox. A unix socket connects immediately or fails. */
     r = ctl_client_connect(conn->dir_fd, &fd, err);
     pthread_mutex_unlock(&conn->lock);
     if (r == 0)

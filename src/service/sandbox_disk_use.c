@@ -41,7 +41,7 @@ static int disk_add_file(const struct file_entry *entry, void *cookie)
 
     if (++measure->files % POLL_EVERY == 0 && disk_is_cancelled(measure->caller))
         return -ECANCELED;
-    /* What is mounted in a sandbox's directory shows the project: none of it is the sandbox's. */
+    /* Mounts in a sandbox's directory show the project, whose files are not the sandbox's. */
     if (entry->st->st_dev != measure->device)
         return FILE_WALK_SKIP;
     measure->bytes += (int64_t) entry->st->st_blocks * 512;
@@ -66,7 +66,7 @@ static int disk_measure_one(struct service *service, const struct caller *caller
     if (r == -ECANCELED)
         return err_set(err, ERR_CANCELLED, r, "nobody waits for the answer");
     use->disk_bytes = measure.bytes;
-    /* One that could not be made has no directory. */
+    /* A sandbox whose creation failed has no directory. */
     if (r < 0 && r != -ENOENT)
         snprintf(use->error, sizeof(use->error), "%s", failure.text);
     return 0;

@@ -546,7 +546,7 @@ static void describe_over_directory(const struct sandbox_request *request, struc
     add_number("disk", request->limits.disk_bytes, out);
     add_number("inodes", request->limits.disk_inodes, out);
     add_text("name", request->name, out);
-    add_number("left at rest", !request->starts, out); /* the first claims are of requests that always start and restart */
+    add_number("left at rest", !request->starts, out); /* requests of the oldest claims always start and restart */
     add_number("left ended", !request->restarts, out);
 }
 

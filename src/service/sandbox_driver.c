@@ -13,7 +13,7 @@
 #include "base/proc.h"
 #include "service/service_int.h"
 
-#define PREFERENCE "workspace-driver" /* in the home */
+#define PREFERENCE "workspace-driver" /* in the state directory */
 #define BWRAP "/usr/bin/bwrap"
 #define BWRAP_MS 2000
 #define FRESH_NS (60 * CLOCK_NS_PER_SEC)
@@ -39,7 +39,7 @@ static const char *find(const char *name)
     return i < 0 ? NULL : driver_trial_names[i];
 }
 
-/* With why those before it were not. */
+/* The reason also says why the drivers before it do not work. */
 static const char *choose_working(struct service *service, char ret_reason[DRIVER_TRIAL_REASON_MAX])
 {
     char passed[DRIVER_TRIAL_REASON_MAX] = "";
@@ -113,7 +113,7 @@ bool sandbox_driver_has_bwrap(void)
     return access(BWRAP, X_OK) == 0;
 }
 
-/* "0" turns it off; without the file the kernel has no such switch. */
+/* "0" turns them off; a kernel without the file has no such switch. */
 static bool kernel_allows_user_namespaces(void)
 {
     autofd int fd = open("/proc/sys/kernel/unprivileged_userns_clone", O_RDONLY | O_CLOEXEC);
@@ -135,7 +135,7 @@ void sandbox_driver_look_at_bwrap(struct service *service, struct driver_bwrap *
                                   .allows_user_namespaces = kernel_allows_user_namespaces() };
     sandbox_driver_try(service, "overlayfs", &trial);
     ret->overlayfs_works = trial.works;
-    /* It prints "bubblewrap 0.8.0". */
+    /* The output is "bubblewrap 0.8.0". */
     if (*ret->path && proc_run(&(struct proc_spec){ .argv = argv }, BWRAP_MS, &text, &status, NULL) >= 0 && status == 0 &&
         text.data)
         sscanf(text.data, "%*s %31s", ret->version);

@@ -1,4 +1,4 @@
-/* Commands in workspaces: what they run with, and those that are waited for. */
+/* Commands in workspaces: their preparation, and running those that the caller waits for. */
 #include <errno.h>
 #include <limits.h>
 #include <stdatomic.h>
@@ -44,7 +44,7 @@ static int make_argv(const struct sandbox_command *command, struct prepared_exec
     return 0;
 }
 
-/* The profile's variables win, so that a request cannot have another PATH or HOME than who confines it wants. */
+/* The profile's variables win, so that a request cannot replace the PATH or HOME that the profile's author chose. */
 static int make_env(const struct sandbox_command *command, const struct profile *profile, struct prepared_exec *ret,
                     struct err *err)
 {
@@ -81,8 +81,8 @@ static int load_spec(struct sandbox_conn *conn, struct sandbox_spec **ret, struc
     return r;
 }
 
-/* Confinement is the sandbox's, given to it when it started. A command that asks for another is refused: it would run with less, or with
- * more, than its caller thinks. */
+/* A sandbox is confined when it starts. A command that requests another confinement is refused: it would have less access, or more, than
+ * its caller assumes. */
 static int check_confinement(struct service *service, struct sandbox_conn *conn, const struct sandbox_command *command,
                              const struct profile *profile, struct err *err)
 {
@@ -120,7 +120,7 @@ static void set_limits(const struct execution_limits *limits, struct prepared_ex
     ret->timeout_ms = (uint32_t) ms;
 }
 
-/* A sandbox over a codebase has no profile: it is confined as it was made. */
+/* A sandbox over a codebase has no profile: its confinement was chosen when it was made. */
 static int make_plain(struct service *service, const struct sandbox_command *command, struct prepared_exec *ret,
                       struct err *err)
 {
@@ -139,7 +139,7 @@ static int make_plain(struct service *service, const struct sandbox_command *com
     return 0;
 }
 
-/* The most of the limits holds for what is finer than they are, too. */
+/* The limits' maximum also bounds the finer timeout of the command. */
 static void refine_timeout(const struct sandbox_command *command, struct prepared_exec *ret)
 {
     int64_t ms = (command->timeout_ns + CLOCK_NS_PER_MS - 1) / CLOCK_NS_PER_MS;
@@ -148,8 +148,7 @@ static void refine_timeout(const struct sandbox_command *command, struct prepare
         ret->timeout_ms = ms > INT_MAX ? INT_MAX : (uint32_t) ms;
 }
 
-/* The one that is named; or the one that the workspace was made with, also if that has been removed since: what it was is in the
- * spec then. */
+/* Returns the named profile, or the one that the workspace was made with. If that has been removed since, its values are still in the spec. */
 static int get_profile(struct service *service, const struct sandbox_conn *conn, const char *named, struct profile *ret,
                        struct err *err)
 {
@@ -230,7 +229,7 @@ static int judge(const struct exec_result *result, struct sandbox_exec_result *r
     switch (finished->end) {
     case CTL_END_EXITED:
     case CTL_END_SIGNALED:
-    case CTL_END_NOT_STARTED: /* 126 or 127, as a shell has it */
+    case CTL_END_NOT_STARTED: /* exit code 126 or 127, as in a shell */
         return 0;
     case CTL_END_TIMED_OUT:
         ret->timed_out = true;

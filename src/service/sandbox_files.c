@@ -34,7 +34,7 @@ void sandbox_file_list_done(struct sandbox_file_list *list)
     *list = (struct sandbox_file_list){ 0 };
 }
 
-/* One question, and what it is asked with. */
+/* A request, and what it needs. */
 struct asking {
     struct sandbox_conn *conn; /* owned */
     int fd;                    /* owned */
@@ -51,7 +51,7 @@ static void asking_done(struct asking *asking)
     buf_done(&asking->clean);
 }
 
-/* ".." is refused as text: what it would mean in a tree with links is nobody's guess. */
+/* Refuses ".." in the text: in a tree with links its meaning is unpredictable. */
 static int clean_path(const char *path, struct buf *clean, const char **ret, struct err *err)
 {
     const char *end = path + strlen(path);
@@ -86,7 +86,7 @@ static int begin(struct service *service, const struct caller *caller, const cha
     return r == 0 && !ret->payload ? err_errno(err, -ENOMEM, "asking the sandbox") : r;
 }
 
-/* A connection on which the answer came, a refusal too, is as good as new. */
+/* After a complete answer, even a refusal, the connection can be reused. */
 static int finish(struct asking *asking, int r)
 {
     if (r >= 0 || r == -EREMOTEIO)
@@ -241,7 +241,7 @@ int sandbox_file_put(struct service *service, const struct caller *caller, const
                                                  content->fd, asking.payload, ASK_MS, err));
 }
 
-/* A memory file: a descriptor of ours goes there, and nothing else of ours. */
+/* Returns a memory file. It is the only descriptor of ours that goes into the sandbox. */
 static int make_content(const void *bytes, size_t len)
 {
     autofd int fd = memfd_create("content", MFD_CLOEXEC);

@@ -38,9 +38,10 @@
 #define LOCK_PAUSE_MS 20
 #define BIT(name) SANDBOX_STATUS_BIT(SANDBOX_STATUS_##name)
 
-/* ---- holding one ---- */
+/* ---- locking ---- */
 
-/* That it ended could not be written at the time: whoever looks next must not meet one that neither runs nor can be started. */
+/* If the sandbox's end could not be written at the time, write it now: otherwise the caller would find one that neither runs nor can be
+ * started. */
 static int note_end(struct service *service, struct sandbox_conn *conn, struct sandbox_row *row, struct err *err)
 {
     autoptr(sandbox_conn) running =
@@ -60,7 +61,7 @@ static bool is_directory(const struct service *service, const char *id)
     return fstatat(service->state_dir.sandboxes_fd, id, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode);
 }
 
-/* One whose spec cannot be read can still be looked at and removed. What is not to be trusted is not touched. -ENOENT: it is gone. */
+/* A sandbox whose spec cannot be read may still be looked at and removed. One that must not be trusted is left alone. -ENOENT: it is gone. */
 static int settle_index(struct service *service, struct sandbox_conn *conn, struct sandbox_row *row, struct err *err)
 {
     int r = sandbox_index_settle(service, conn, row, err);
@@ -76,7 +77,7 @@ int life_hold(struct service *service, const struct caller *caller, const char *
 {
     autodone(sandbox_row) struct sandbox_row row = { 0 };
     struct sandbox_conn *conn;
-    /* Looked at before anything is locked: strangers' ids make no conns. */
+    /* Check the id before locking anything, so that made-up ids create no conns. */
     int r = service_find_own_sandbox(service, caller, id, &row, err);
 
     if (r < 0)
@@ -130,7 +131,7 @@ int life_lock_dir(const struct service *service, const char *id, int *ret_lock_f
     return r < 0 ? err_errno(err, r, "locking sandbox %s", id) : 0;
 }
 
-/* ---- one step ---- */
+/* ---- steps ---- */
 
 int life_move(struct service *service, struct sandbox_row *row, unsigned from, enum sandbox_status to, const char *reason,
               struct err *err)
@@ -176,7 +177,7 @@ int life_refuse_state(const struct sandbox_row *row, const char *verbed, struct 
 
 /* ---- start ---- */
 
-/* Before a delta is mounted again: a sync that was killed may have moved some of it. */
+/* Before the delta is mounted again: a sync that was killed may have moved some of it. */
 static int settle(struct service *service, const char *codebase_id, struct err *err)
 {
     autoptr(codebase) codebase = NULL;
@@ -185,7 +186,7 @@ static int settle(struct service *service, const char *codebase_id, struct err *
     return r < 0 ? r : codebase_settle(codebase, err);
 }
 
-/* The engine is the host's: where it is now, not where it was when the sandbox was made. */
+/* The container engine belongs to the host: use its current address, not the one from the sandbox's creation. */
 static int renew_engine(struct service *service, const struct sandbox_row *row, int dir_fd, struct err *err)
 {
     const struct container_options *ours = &service->options.container;
@@ -218,7 +219,7 @@ int life_show_on_host(struct service *service, const struct sandbox_conn *conn, 
     r = state_dir_find(&service->state_dir, conn->id, name, &dir_fd, err);
     if (r < 0 || host_mount_is_shown(dir_fd))
         return r;
-    /* It writes its state file after it has told that it runs, and before it answers. */
+    /* The supervisor writes its state file after it has reported that it runs, and before it answers. */
     sandbox_ask_supervisor(service, row->id, &health);
     return health.is_healthy ? host_mount_show(dir_fd, err) : err_set(err, ERR_UNAVAILABLE, -ENOTCONN, "%s", health.error);
 }
@@ -254,7 +255,8 @@ int life_boot(struct service *service, struct sandbox_conn *conn, const struct s
     sandbox_conn_set_step(conn, NULL);
     if (r < 0)
         return r;
-    /* A supervisor that was killed can hold its lock until just before the new one takes it. Its mount was then taken for one in use. */
+    /* A supervisor that was killed can hold its lock until just before the new one takes it. Then its mount looked as if it were in use,
+     * and was not removed. */
     if (sandbox_wants_host_mount(row))
         host_mount_hide(dir_fd);
     sandbox_conn_set_running(conn, &launched.supervisor, steal_fd(&dir_fd), row->owner_id, row->codebase_id,
@@ -267,7 +269,7 @@ int life_boot(struct service *service, struct sandbox_conn *conn, const struct s
     return r;
 }
 
-/* The request was fine when it was made: what is in the way now is this host. */
+/* The request was valid when the sandbox was made, so the cause is now on this host. */
 static enum err_code code_of_failure(enum err_code code)
 {
     switch (code) {
@@ -283,7 +285,7 @@ static enum err_code code_of_failure(enum err_code code)
     }
 }
 
-/* The supervisor refuses as well; here it is told by a reason of its own. A delta that cannot be read is for the supervisor to tell. */
+/* The supervisor refuses as well, but here the error gets its own reason. The supervisor reports an unreadable delta. */
 static int check_base(struct service *service, const struct sandbox_row *row, struct err *err)
 {
     autofree char *delta_path = sandboxes_path(service, row->id, "delta");
@@ -330,15 +332,15 @@ int life_start(struct service *service, const struct caller *caller, struct sand
     fault("sandbox_started_unsaid");
     r = life_move(service, row, BIT(STARTING), SANDBOX_STATUS_RUNNING, NULL, err);
     if (r < 0)
-        return r; /* it runs; whoever looks next, or the next start of the server, puts the row right */
+        return r; /* it runs; the next call, or the next start of the server, corrects the row */
     sandbox_tell(service, caller, row, "sandbox_started", NULL, NULL);
     return 0;
 }
 
 /* ---- stop ---- */
 
-/* It does not listen. The connection tells its pid, which may be another's once it died: so the pid is pinned first, and only then
- * looked whether the connection still stands. */
+/* Kills a supervisor that does not answer. The connection has its pid, but after its death another process may get that pid. So open a
+ * pidfd first, and only then check that the connection still exists. */
 static void kill_supervisor(int fd)
 {
     struct ucred peer;
@@ -375,7 +377,7 @@ static void ask_to_stop(int fd, unsigned grace_ms)
         kill_supervisor(fd);
 }
 
-/* Without a descriptor it would go on running, and nobody would know: one will be free again. */
+/* Without a free descriptor the sandbox would go on running unnoticed. Wait for one. */
 static int take_fd_patiently(struct sandbox_conn *conn, int *ret_fd)
 {
     int64_t until = clock_now_ns() + STOP_MS * CLOCK_NS_PER_MS;
@@ -425,7 +427,7 @@ void life_end_stray(struct service *service, struct sandbox_conn *conn, const st
     life_end(service, conn);
 }
 
-/* What syncs has no changes to be measured that would stay. */
+/* A sandbox that syncs keeps no changes, so it needs no measuring. */
 static void measure(struct service *service, struct sandbox_row *row)
 {
     struct err ignored = ERR_NONE;
@@ -442,7 +444,7 @@ int life_stop(struct service *service, const struct caller *caller, struct sandb
 
     if (row->status != SANDBOX_STATUS_RUNNING && row->status != SANDBOX_STATUS_STOPPING)
         return refuse_not_running(err);
-    sync_now(service, conn, &ignored); /* what cannot be synced stays */
+    sync_now(service, conn, &ignored); /* changes that cannot be synced stay */
     r = life_move(service, row, BIT(RUNNING) | BIT(STOPPING), SANDBOX_STATUS_STOPPING, NULL, err);
     if (r < 0)
         return r;
@@ -458,7 +460,7 @@ int life_stop(struct service *service, const struct caller *caller, struct sandb
     return 0;
 }
 
-/* ---- ends that nobody here asked for ---- */
+/* ---- ends that this server did not request ---- */
 
 int life_note_stop(struct service *service, struct sandbox_row *row, struct err *err)
 {
@@ -468,7 +470,7 @@ int life_note_stop(struct service *service, struct sandbox_row *row, struct err 
     return r < 0 ? r : life_move(service, row, BIT(STOPPING), SANDBOX_STATUS_STOPPED, NULL, err);
 }
 
-/* What was done in it is still there, and so is what it reserved: it can be started again. */
+/* Its changes and its reservations stay: it can be started again. */
 void life_ended(struct service *service, struct sandbox_conn *conn, const char *reason)
 {
     autodone(sandbox_row) struct sandbox_row row = { 0 };
@@ -495,7 +497,7 @@ void life_ended(struct service *service, struct sandbox_conn *conn, const char *
     sandbox_tell(service, &caller_system, &row, "sandbox_failed", NULL, json_pack("{s:s}", "reason", row.reason));
 }
 
-/* ---- as they are called ---- */
+/* ---- calls ---- */
 
 int sandboxes_start(struct service *service, const struct caller *caller, const char *id, const struct sandbox_step *step,
                     struct sandbox_row *ret, struct err *err)

@@ -100,8 +100,8 @@ static void show_broken(struct sandbox_row *row, const char *reason)
     row->reason = xdup(reason);
 }
 
-/* Replaces parts of a row by what is known besides: the current step of a start, missing or damaged files, rules that cannot be read. Nothing
- * here is an error, because it would hide the whole list. */
+/* Shows in a row what the store does not know: the current step of a start, missing or damaged files, unreadable rules. Returns no error,
+ * because one sandbox's error would hide the whole list. */
 static void show_fact(struct service *service, struct sandbox_row *row)
 {
     autofree char *step = row->status == SANDBOX_STATUS_STARTING ? sandbox_conn_dup_step(&service->conns, row->id) : NULL;

@@ -14,7 +14,7 @@
 
 #define BLOCK ((size_t) 64 << 10)
 #define READ_TRIES 8
-#define FOLLOW_MS 100 /* between two looks at a log that somebody follows */
+#define FOLLOW_MS 100 /* between two checks of a log that a client follows */
 
 void sandbox_log_done(struct sandbox_log *log)
 {
@@ -54,7 +54,7 @@ int sandbox_log_open(struct service *service, const struct caller *caller, const
     return 0;
 }
 
-/* First whether it runs, then what there is: what it printed last is not missed. */
+/* Checks first whether it runs, then reads the size: so the last output is not missed. */
 int sandbox_log_refresh(struct sandbox_log *log)
 {
     struct process_record record;
@@ -80,7 +80,7 @@ int sandbox_log_read(struct sandbox_log *log, uint64_t offset, size_t max, struc
         ssize_t n =
             process_log_read(log->dir_fd, log->process.record.name, &log->log, offset, block, left < BLOCK ? left : BLOCK);
 
-        /* The oldest file has gone meanwhile: there is nothing before what there is. */
+        /* The supervisor has removed the oldest file meanwhile. Continue with the oldest that is left. */
         if (n == -ENOENT) {
             n = process_log_find(log->dir_fd, log->process.record.name, &log->log);
             if (n == 0 && offset >= log->log.first)
@@ -103,7 +103,7 @@ int sandbox_log_tail(struct sandbox_log *log, uint64_t lines, uint64_t *ret_offs
 {
     uint64_t at = log->log.end, found = 0;
 
-    /* Backwards, block by block. The end of the very last line begins no line. */
+    /* Backwards, block by block. The newline at the very end does not start a line. */
     while (at > log->log.first && lines > 0) {
         autodone(buf) struct buf block = BUF_EMPTY;
         uint64_t from = at - log->log.first > BLOCK ? at - BLOCK : log->log.first;
@@ -135,7 +135,7 @@ int sandbox_log_follow(struct sandbox_log *log, uint64_t *at, int cancel_fd, san
             autodone(buf) struct buf piece = BUF_EMPTY;
             ssize_t n;
 
-            /* What was there before the oldest byte that is kept is gone. */
+            /* Skip bytes that have been removed. */
             *at = *at < log->log.first ? log->log.first : *at;
             n = sandbox_log_read(log, *at, BLOCK, &piece, err);
             if (n == 0 && piece.len > 0)

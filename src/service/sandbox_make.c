@@ -1,4 +1,4 @@
-/* Making a sandbox: the steps in which it comes to be. */
+/* Makes a sandbox, step by step. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +31,7 @@ int sandboxes_plain_runtime(const struct service *service)
     return (runtime->needs_image ? runtime_type_default(false) : runtime)->api_number;
 }
 
-/* ---- making it ---- */
+/* ---- creation ---- */
 
 static void tell(struct service *service, const struct caller *caller, const struct sandbox_draft *draft)
 {
@@ -65,11 +65,11 @@ static int build(struct service *service, struct sandbox_conn *conn, struct sand
     return r < 0 ? r : life_move(service, row, SANDBOX_STATUS_BIT(SANDBOX_STATUS_CREATING), to, NULL, err);
 }
 
-/* Nothing of it is left; of one that was to be started, which nobody but its maker knows how to make, a record of why. */
+/* Removes everything. If the sandbox was to be started, a row in ERROR stays as a record of the reason. */
 static void take_back(struct service *service, struct sandbox_conn *conn, struct sandbox_draft *draft, int failure,
                       const char *why)
 {
-    /* Who asks again with the same key wants one, and not to hear of this one. */
+    /* Frees the key: a client that repeats the request wants a sandbox, not this failure. */
     const struct sandbox_move move = { .id = draft->id,
                                        .to = SANDBOX_STATUS_ERROR,
                                        .reason = why,
@@ -82,17 +82,17 @@ static void take_back(struct service *service, struct sandbox_conn *conn, struct
     bool is_told = draft->request->starts && failure != -EEXIST;
 
     if (draft->request->starts)
-        life_end(service, conn); /* it may run, and only its row could not be written */
+        life_end(service, conn); /* it may run if only its row could not be written */
     r = is_told ? sandbox_row_move(service->store, &move, NULL, &ignored)
                 : sandbox_row_delete(service->store, draft->id, &ignored);
     ignored = ERR_NONE;
-    /* A supervisor that has not quite ended yet may hold it. */
+    /* A supervisor that is still ending may hold the lock. */
     if (fault_is("sandbox-held") ||
         (state_dir_remove(&service->state_dir, draft->id, &ignored) < 0 && ignored.code != ERR_NOT_FOUND) || r < 0)
         janitor_doubt(service);
 }
 
-/* Row first, directory second: a row that is CREATING, and whose conn nobody holds, is what a server left that died, and is taken back. */
+/* Row first, directory second. So a CREATING row whose conn is not locked was left by a dead server, and adoption removes it. */
 static int make(struct service *service, const struct caller *caller, struct sandbox_draft *draft, struct err *err)
 {
     struct sandbox_totals *totals = sandboxes_totals(service);
@@ -127,7 +127,7 @@ static int make(struct service *service, const struct caller *caller, struct san
         }
     }
     if (r == -EINPROGRESS)
-        janitor_doubt(service); /* nobody knows whether the row is there */
+        janitor_doubt(service); /* it is unknown whether the row exists */
     pthread_mutex_unlock(&conn->life);
     if (r < 0)
         return r;

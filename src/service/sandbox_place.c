@@ -59,7 +59,7 @@ void sandboxes_check_path(struct service *service, const struct caller *caller, 
         return;
     }
     r = sandbox_scope_reach(caller, clean.data, O_PATH, &fd, &real);
-    /* What lies outside of what they may have is not told apart from what is not there. */
+    /* The answer for a path outside of the caller's roots must not reveal whether it exists. */
     if (r == -EPERM && caller->allowed_roots) {
         refuse(ret, "this token allows no sandbox there");
         return;

@@ -1,4 +1,4 @@
-/* Processes in the background of workspaces: started, listed, ended. Their records are the supervisor's; this reads them. */
+/* Background processes of workspaces: starting, listing, ending. The supervisor writes their records; this file reads them. */
 #include <errno.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 
 #define TAG PREPARED_TAG
 #define START_MS 60000
-#define END_SLACK_MS 15000 /* beyond the grace: the supervisor tells after five seconds that a killed one does not go */
+#define END_SLACK_MS 15000 /* beyond the grace: the supervisor reports after five seconds that a killed process has not ended */
 
 void process_info_done(struct process_info *info)
 {
@@ -34,7 +34,7 @@ void process_info_list_done(struct process_info_list *list)
     *list = (struct process_info_list){ 0 };
 }
 
-/* ---- what is kept beside ---- */
+/* ---- records ---- */
 
 static int make_note(const struct sandbox_command *command, char **ret, struct err *err)
 {
@@ -50,7 +50,7 @@ static int make_note(const struct sandbox_command *command, char **ret, struct e
     return 0;
 }
 
-/* Takes the record. */
+/* Takes ownership of the record. */
 static void make_info(struct process_record *record, bool lives, struct process_info *ret)
 {
     json_t *note = json_loads(record->note, JSON_REJECT_DUPLICATES, NULL);
@@ -67,7 +67,7 @@ static void make_info(struct process_record *record, bool lives, struct process_
 
 /* ---- starting ---- */
 
-/* The exit code that a shell would have for it, which an error has no other place for. */
+/* An error has no field for the exit code that a shell would return, so it becomes the reason. */
 static const char *reason_of(int status)
 {
     return status == 127 ? "COMMAND_NOT_FOUND" : status == 126 ? "COMMAND_NOT_EXECUTABLE" : "COMMAND_NOT_STARTED";
@@ -161,7 +161,7 @@ int sandbox_process_start(struct service *service, const struct caller *caller, 
     return load_info(dir_fd, name, ret, err);
 }
 
-/* ---- finding ---- */
+/* ---- find ---- */
 
 static int list_in(int sandbox_fd, struct process_info_list *ret, struct err *err)
 {
@@ -174,7 +174,7 @@ static int list_in(int sandbox_fd, struct process_info_list *ret, struct err *er
         return err_errno(err, r, "reading the records of processes");
     *ret = (struct process_info_list){ .items = xalloc((records.count + 1) * sizeof(*ret->items)) };
     for (size_t i = 0; i < records.count; i++) {
-        /* Asked for, and not there yet. */
+        /* It was requested, but has not started yet. */
         if (records.items[i].pid == 0)
             continue;
         make_info(&records.items[i], lives, &ret->items[ret->count]);
@@ -226,7 +226,7 @@ int sandbox_process_find(struct service *service, const struct caller *caller, c
     return 0;
 }
 
-/* ---- ending ---- */
+/* ---- end ---- */
 
 static int send_end(int fd, uint64_t tag, const char *name, uint32_t grace_ms, struct err *err)
 {
@@ -240,7 +240,7 @@ static int send_end(int fd, uint64_t tag, const char *name, uint32_t grace_ms, s
     return r < 0 ? err_errno(err, r, "ending a process") : ctl_client_send(fd, &frame, START_MS, err);
 }
 
-/* One that went by itself meanwhile is what was wanted. */
+/* A process that has ended by itself meanwhile is a success. */
 static int await_end(int fd, uint64_t tag, char *payload, uint32_t grace_ms, struct err *err)
 {
     struct ctl_reply reply;
@@ -274,8 +274,8 @@ int sandbox_process_end(struct service *service, const struct caller *caller, co
     return r;
 }
 
-/* All are asked first, and then waited for: their graces pass together. Answers that come in another order are those of other tags, which
- * waiting drops, so each has a connection of its own; there are few. */
+/* Asks all processes first and then waits, so that their grace periods run in parallel. ctl_client_await() drops replies with other tags,
+ * and replies may come in any order, so each process has a connection of its own; there are few. */
 int sandbox_process_end_all(struct service *service, const struct caller *caller, const char *id, uint32_t grace_ms,
                             size_t *ret_count, struct buf *failures, struct err *err)
 {

@@ -1,4 +1,4 @@
-/* The end of a sandbox: deleted, its files gone, now or when somebody looks for what was left. */
+/* Deletes sandboxes and their files, at once or in the janitor's rounds. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,13 +27,13 @@ static bool has_changes(struct service *service, const char *id)
     return state_dir_find(&service->state_dir, id, name, &dir_fd, &ignored) == 0 && sandbox_dir_has_changes(dir_fd);
 }
 
-/* Of one over a directory everything is kept for a while; one over a codebase has given up its changes to that, most of the time. */
+/* Keeps everything of a sandbox over a directory for a while. One over a codebase has usually synced its changes. */
 static bool goes_to_trash(struct service *service, const struct sandbox_row *row)
 {
     return service->options.workspace_trash_ns > 0 && (sandbox_row_is_over_directory(row) || has_changes(service, row->id));
 }
 
-/* The row of one over a directory stays, for whoever asks where a file in their project came from. */
+/* The row of one over a directory stays: a user may ask where a file in their project came from. */
 static int forget(struct service *service, struct sandbox_row *row, struct err *err)
 {
     struct sandbox_move move = { .id = row->id, .to = SANDBOX_STATUS_DELETED, .forgets_name = true, .now_ns = clock_wall_ns() };
@@ -59,8 +59,8 @@ int life_purge(struct service *service, struct sandbox_conn *conn, struct sandbo
     return r < 0 ? r : was_there;
 }
 
-/* Its processes end first, then what an approval that failed could not take out of the project again goes, which is known to none but
- * the delta; then it is deleted as far as anybody can see. What is left of it when the server is killed is removed by the next. */
+/* Order: first end its processes; then clean up the project after a failed approval, which only the delta knows about; then mark it as
+ * deleted. If the server is killed, the next one removes the rest. */
 int life_delete(struct service *service, struct sandbox_conn *conn, struct sandbox_row *row, bool purges, struct err *err)
 {
     bool is_made = sandbox_row_state(row) != SANDBOX_STATE_ERROR && row->status != SANDBOX_STATUS_CREATING &&
@@ -103,9 +103,9 @@ int life_delete(struct service *service, struct sandbox_conn *conn, struct sandb
     return r < 0 ? r : 0;
 }
 
-/* ---- asked for ---- */
+/* ---- requests ---- */
 
-/* Whoever destroys what they are done with did not mean to give up work that has no room in the codebase right now. */
+/* A client that destroys a sandbox does not mean to lose changes that the codebase has no space for right now. */
 static int check_room(struct service *service, struct sandbox_conn *conn, const struct sandbox_row *row, struct err *err)
 {
     struct err full = ERR_NONE;
@@ -160,16 +160,17 @@ int sandboxes_delete(struct service *service, const struct caller *caller, const
             sandbox_tell(service, caller, &row, "sandbox_destroyed", NULL,
                          deletion->purges && r == 0 ? json_pack("{s:b}", "purged", 1) : NULL);
     }
-    /* Its files are still there, and that is seen to: it is deleted all the same, unless they were to go. */
+    /* Its files are still there, and the janitor will remove them. The deletion has succeeded all the same, unless it was to purge them. */
     if (r < 0 && !deletion->purges && sandbox_row_state(&row) == SANDBOX_STATE_DELETED)
         r = 0;
     life_release(conn);
     return r;
 }
 
-/* ---- what was left ---- */
+/* ---- leftovers ---- */
 
-/* A directory of one that could not be made. One without a row is not ours: a sandbox of `run`, or the database is an older copy. */
+/* Removes the directory of a sandbox whose creation failed. Leaves a directory without a row alone: it is a sandbox of `run`, or the
+ * database is an older copy. */
 static int sweep_one(const char *name, int dir_fd, void *cookie)
 {
     struct service *service = cookie;

@@ -34,7 +34,7 @@ void rule_warnings_done(struct rule_warnings *warnings)
     *warnings = (struct rule_warnings){ 0 };
 }
 
-/* As a sandbox over this directory reads them: a leading /workspace/ of a pattern may mean a directory of that name. */
+/* Compiles rules as a sandbox over this directory reads them: a leading /workspace/ of a pattern may mean a directory of that name. */
 static int compile(int base_fd, const struct rule_list *rules, struct ruleset **ret, struct err *err)
 {
     struct ruleset_options options = { 0 };
@@ -73,7 +73,7 @@ int sandbox_rules_join(int base_fd, const char *preset, const struct rule_list *
     return r;
 }
 
-/* ---- of a sandbox that is there ---- */
+/* ---- existing sandboxes ---- */
 
 static int open_rules_fd(const struct sandbox_spec *spec)
 {
@@ -88,7 +88,7 @@ static int open_rules_fd(const struct sandbox_spec *spec)
     return r < 0 ? r : steal_fd(&fd);
 }
 
-/* The supervisor keeps them in the sandbox's spec as well. */
+/* The supervisor writes them to the sandbox's spec as well. */
 static int tell_supervisor(struct sandbox_conn *conn, const struct sandbox_spec *spec, struct err *err)
 {
     struct ctl_request request = { .type = CTL_REQUEST_SET_RULES, .tag = 1 };
@@ -130,7 +130,7 @@ static int keep_in_spec(struct service *service, const char *id, const struct ru
     return r;
 }
 
-/* The fence last: when it has them, they are kept already, whatever is killed next. */
+/* The fence comes last: once it has the rules, they are stored, so a kill cannot lose them. */
 static int replace(struct service *service, struct sandbox_conn *conn, struct sandbox_row *row, const struct rule_list *rules,
                    struct err *err)
 {
@@ -151,7 +151,7 @@ static int replace(struct service *service, struct sandbox_conn *conn, struct sa
     return r;
 }
 
-/* What was kept of a preset's rules is not its user's own: nobody is warned of it. */
+/* Marks the preset's rules among the stored ones: they are not the user's own, so they cause no warnings. */
 static int decode_kept(const struct buf *bytes, struct rule_list *ret, struct err *err)
 {
     const char *preset;
@@ -207,7 +207,7 @@ int rule_edit_apply(const struct rule_edit *edit, const struct rule_list *now, s
     return r < 0 ? r : rule_list_add_all(ret, edit->rules, err);
 }
 
-/* One that is there, on this host. */
+/* Finds an existing sandbox of this host. */
 static int find_own(struct service *service, const struct caller *caller, const char *id, struct sandbox_row *ret,
                     struct err *err)
 {
@@ -223,7 +223,7 @@ static int find_own(struct service *service, const struct caller *caller, const 
     return 0;
 }
 
-/* ---- what it is over ---- */
+/* ---- the base ---- */
 
 void rule_base_done(struct rule_base *base)
 {
@@ -243,7 +243,7 @@ static int open_codebase(struct service *service, const char *id, struct rule_ba
     return r;
 }
 
-/* The directory that it was made over, whatever has its path now. One that never ran has no delta that would know it. */
+/* Opens the directory that it was made over, whatever is at its path now. A sandbox that never ran has no delta with that information. */
 static int open_directory(struct service *service, const struct sandbox_row *row, struct rule_base *ret, struct err *err)
 {
     autofree char *delta_path = state_dir_path(&service->state_dir, row->id, "delta");
@@ -294,9 +294,9 @@ int rule_base_compile(const struct rule_base *base, const struct rule_list *rule
     return compile(base->fd, rules, ret, err);
 }
 
-/* ---- changing them ---- */
+/* ---- edits ---- */
 
-/* Only a fence checks them. */
+/* Only the fence checks rules. */
 static int check_driver(const struct sandbox_row *row, const struct rule_list *rules, struct err *err)
 {
     if (!*row->driver || strcmp(row->driver, SANDBOX_DRIVER) == 0 || rule_list_forbids_nothing(rules))
@@ -308,7 +308,7 @@ static int check_driver(const struct sandbox_row *row, const struct rule_list *r
                           "DRIVER_CANNOT");
 }
 
-/* With the lock of its life. */
+/* The caller holds `life`. */
 static int edit_locked(struct service *service, struct sandbox_conn *conn, struct sandbox_row *row,
                        const struct rule_edit *edit, struct rule_warnings *warnings, struct err *err)
 {

@@ -45,7 +45,7 @@ bool sandbox_scope_is_system(const char *path)
     return false;
 }
 
-/* ---- what a caller may reach ---- */
+/* ---- the caller's roots ---- */
 
 int sandbox_scope_reach(const struct caller *caller, const char *path, int flags, int *ret_fd, char **ret_path)
 {
@@ -82,7 +82,7 @@ static int open_real(const struct caller *caller, const char *path, const char *
     return r < 0 ? err_errno(err, r, "opening %s '%s'", what, path) : 0;
 }
 
-/* Cleaned as text; relative ones count from the root. */
+/* Cleans the path as text. A relative path starts at the root. */
 static int join(const char *root, const char *path, struct buf *ret, struct err *err)
 {
     autofree char *joined = *path == '/' ? xdup(path) : xprintf("%s/%s", root, path);
@@ -94,7 +94,7 @@ static int join(const char *root, const char *path, struct buf *ret, struct err 
     return 0;
 }
 
-/* As realpath(3), also for a path whose end is not there yet. */
+/* Like realpath(3), but the end of the path may be missing. */
 static char *resolve_missing(const char *path)
 {
     autofree char *part = xdup(path);
@@ -111,7 +111,7 @@ static char *resolve_missing(const char *path)
     return xprintf("%s%s", strcmp(above, "/") == 0 ? "" : above, path + strlen(part));
 }
 
-/* The same for whoever must not learn what is outside of a directory: "/" for what leads out of it. */
+/* The same for a caller who must not learn about anything outside of a directory: returns "/" for a path that leads out of it. */
 static char *resolve_in(const struct root_dir *root, const char *path)
 {
     autofree char *part = xdup(path);
@@ -134,7 +134,8 @@ static int compare(const void *a, const void *b)
     return strcmp(*(char *const *) a, *(char *const *) b);
 }
 
-/* The ancestor stays. Sorted, one comes before what is beneath it, but something else may stand between: "/a", "/a-b", "/a/c". */
+/* Keeps the ancestor of two paths. In sorted order it comes before the paths beneath it, but other paths may be in between: "/a", "/a-b",
+ * "/a/c". */
 static void prune(char **paths, size_t count)
 {
     size_t kept = 0;
@@ -158,7 +159,7 @@ static bool is_blank(const char *text)
     return text[strspn(text, " \t\r\n")] == '\0';
 }
 
-/* `asked` is the scope as the caller calls it. */
+/* `asked` is the scope's path as the caller gave it. */
 static int take_reserved(const struct sandbox_scope_request *request, bool bounded, const char *asked,
                          struct sandbox_scope *scope, struct err *err)
 {
@@ -202,8 +203,8 @@ static int check(const struct sandbox_scope_request *request, const struct sandb
     return 0;
 }
 
-/* What the scope's name leads to beneath the root, link by link, must be what was opened by its whole name: one who swaps a directory for
- * a link in between gets a refusal. */
+/* The scope's path beneath the root, opened without following links, must lead to the directory that was opened by its whole path. So a
+ * user who replaces a directory by a link in between gets a refusal. */
 static int check_same(int root_fd, int scope_fd, const struct sandbox_scope *scope, struct err *err)
 {
     const char *below = scope->scope_path + strlen(scope->project_root);

@@ -18,7 +18,7 @@
 #include "wire/ctl_client.h"
 
 #define ASK_MS 2000
-#define MEASURE_PAUSE 20 /* times as long as measuring took */
+#define MEASURE_PAUSE 20 /* times the duration of measuring */
 
 struct sandbox_totals *sandboxes_totals(struct service *service)
 {
@@ -90,7 +90,7 @@ int sandboxes_check_files(struct service *service, const struct sandbox_row *row
     if (sandbox_row_state(row) != SANDBOX_STATE_STOPPED || strcmp(row->host_id, service->host_id) != 0)
         return 0;
     r = sandbox_index_check(service, row->id, err);
-    /* Or it was removed since the row was read. */
+    /* It may also have been removed since the row was read. */
     if (r < 0 &&
         (sandbox_row_get(service->store, row->id, &now, &ignored) < 0 || sandbox_row_state(&now) != SANDBOX_STATE_STOPPED))
         r = 0;
@@ -152,7 +152,7 @@ void sandboxes_limits(struct service *service, const struct sandbox_row *row, st
     limit_report_find(&service->state_dir, row->id, ret);
 }
 
-/* ---- how large ---- */
+/* ---- size ---- */
 
 struct size {
     int64_t bytes, files;
@@ -188,7 +188,7 @@ int sandboxes_measure(struct service *service, struct sandbox_row *row, struct e
     return sandbox_row_measure(service->store, row->id, size.bytes, size.files, err);
 }
 
-/* True: it is to be measured now. */
+/* Returns true if it must be measured now. */
 static bool must_measure(struct sandbox_conn *conn, const struct sandbox_health *health, bool is_fence)
 {
     struct sandbox_conn_measured *last = &conn->measured;
@@ -227,7 +227,7 @@ void sandboxes_remeasure(struct service *service, struct sandbox_row *row, const
     note_measured(conn, health, clock_now_ns() - began_ns);
 }
 
-/* ---- what is told ---- */
+/* ---- audit ---- */
 
 void sandbox_tell(struct service *service, const struct caller *caller, const struct sandbox_row *row, const char *type,
                   const char *claimed, json_t *details)
@@ -250,7 +250,7 @@ void sandbox_tell(struct service *service, const struct caller *caller, const st
             .type = type, .sandbox_id = row->id, .codebase_id = row->codebase_id, .owner = row->owner_id, .payload = payload });
 }
 
-/* ---- what there is ---- */
+/* ---- queries ---- */
 
 const char *sandboxes_project_root(const struct service *service)
 {

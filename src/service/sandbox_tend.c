@@ -1,4 +1,4 @@
-/* What becomes of workspaces by time, and by what their behaviour says. */
+/* Applies time limits and behaviours to workspaces. */
 #include "service/sandbox_tend.h"
 
 #include <errno.h>
@@ -129,7 +129,7 @@ static void empty_trash(struct service *service)
         log_warn("the trash could not be emptied", LOG_STR("error", err.text));
 }
 
-/* Now and then: each look at it costs a few system calls for each workspace. */
+/* At intervals: each check costs a few system calls per workspace. */
 static void prune_now_and_then(struct service *service)
 {
     int64_t window_ns = service->options.workspace_undo_ns, now_ns = clock_now_ns();
@@ -161,7 +161,7 @@ void sandboxes_tend(struct service *service)
     prune_now_and_then(service);
 }
 
-/* ---- collecting ---- */
+/* ---- garbage collection ---- */
 
 void sandbox_gc_result_done(struct sandbox_gc_result *result)
 {
@@ -193,7 +193,7 @@ struct sandbox_windows sandboxes_windows(const struct service *service)
     };
 }
 
-/* Why it goes; false: it stays. */
+/* Returns whether to collect it, with the reason. */
 static bool judge(const struct sandbox_gc *gc, const struct sandbox_row *row, int64_t now, char reason[128])
 {
     bool is_terminal = TERMINAL & SANDBOX_STATE_BIT(sandbox_row_state(row));
@@ -218,7 +218,7 @@ static void add(struct sandbox_gc_result *result, struct sandbox_row *row, const
     snprintf(one->reason, sizeof(one->reason), "%s", reason);
 }
 
-/* Those that may go, the oldest first. */
+/* Sandboxes that may be collected, the oldest first. */
 struct candidates {
     struct sandbox_row *rows; /* owned */
     size_t count, cap;
@@ -241,7 +241,7 @@ static void free_rows(struct candidates *candidates)
     free(candidates->rows);
 }
 
-/* The oldest first, until what is left fits. */
+/* Adds the oldest first, until the rest fits. */
 static void choose(const struct sandbox_gc *gc, struct candidates *rows, int64_t total, struct sandbox_gc_result *ret)
 {
     int64_t now = clock_wall_ns();
@@ -264,7 +264,7 @@ static void choose(const struct sandbox_gc *gc, struct candidates *rows, int64_t
     }
 }
 
-/* What is in the trash goes before anything else does. */
+/* Empties the trash before anything else is collected. */
 static int collect_trash(struct service *service, const struct caller *caller, const struct sandbox_gc *gc, int64_t total,
                          struct sandbox_trash *ret, struct err *err)
 {
@@ -312,7 +312,7 @@ int sandboxes_gc(struct service *service, const struct caller *caller, const str
     }
     if (r == 0 && service->options.workspace_trash_ns > 0 && caller != &caller_system)
         r = collect_trash(service, caller, gc, total, &ret->trash, err);
-    /* Never what is at work, whatever was asked for. */
+    /* Never collect sandboxes that are in use, whatever the request says. */
     filter.states &= ~(BIT(ACTIVE) | BIT(CREATING) | BIT(DELETED));
     if (r < 0 || !filter.states)
         return r;

@@ -21,23 +21,23 @@
 
 #define TAG PREPARED_TAG
 #define SEND_MS 10000
-#define ENDED_MS 15000 /* beyond the grace: the supervisor tells after five seconds that a killed one does not go */
+#define ENDED_MS 15000 /* beyond the grace: the supervisor reports after five seconds that a killed process has not ended */
 #define END_TAG (TAG + 1)
 #define TIMEOUT_EXIT_CODE 124
 
 _Static_assert(WORKSPACE_TERMINAL_TYPE_MAX == CTL_INPUT_MAX, "what may be typed at once");
 
 struct sandbox_terminal {
-    int fd; /* owned: a connection of its own */
+    int fd; /* owned: used for nothing else */
     char name[CTL_NAME_MAX];
     bool is_piped;
-    bool syncs;       /* what was changed goes into a codebase when it ends */
-    int input_fd;     /* owned: the writing end of the command's standard input; -1: a terminal, or no more */
-    struct buf typed; /* what the pipe has not taken yet */
-    bool input_ends;  /* after that */
-    char *command;    /* owned: of pipes, what to call it */
+    bool syncs;       /* its changes are synced to a codebase when it ends */
+    int input_fd;     /* owned: the write end of the command's standard input; -1: a terminal, or closed */
+    struct buf typed; /* input that the pipe has not taken yet */
+    bool input_ends;  /* close the pipe after `typed` */
+    char *command;    /* owned: with pipes, the command's name for messages */
     struct buf complaint;
-    struct ctl_reply reply; /* the last, which borrows from `payload` */
+    struct ctl_reply reply; /* the last reply; borrows from `payload` */
     char payload[FRAME_PAYLOAD_MAX];
 };
 
@@ -83,7 +83,8 @@ static int make(struct service *service, const struct caller *caller, const char
     return 0;
 }
 
-/* A file descriptor of ours never goes in, only the end of a pipe. Detached, as all commands are: a server that is killed takes none along. */
+/* Passes only the end of a pipe into the sandbox, never another descriptor of ours. Detached like all commands, so that it survives a
+ * server that is killed. */
 static int start_piped(struct sandbox_terminal *terminal, const struct prepared_exec *prepared, struct err *err)
 {
     const struct ctl_run run = { .flags = CTL_RUN_DETACHED | CTL_RUN_STDIN | CTL_RUN_LIMITS,
@@ -163,7 +164,7 @@ int sandbox_terminal_attach(struct service *service, const struct caller *caller
     r = send_request(terminal, &request, err);
     if (r == 0)
         r = prepared_exec_await(terminal->fd, terminal->payload, terminal->name, err);
-    /* It ended between the look at its record and the question. */
+    /* It ended between reading its record and the request. */
     if (r == -EREMOTEIO && err->code == ERR_NOT_FOUND)
         return err_set(err, ERR_FAILED_PRECONDITION, -ENOTTY, "process '%s' has ended", info.record.name);
     if (r < 0)
@@ -187,9 +188,9 @@ int sandbox_terminal_fd(const struct sandbox_terminal *terminal)
     return terminal->fd;
 }
 
-/* ---- what comes ---- */
+/* ---- output ---- */
 
-/* Of pipes, a command that never ran has no words of its own; a shell would say on standard error why. */
+/* With pipes, a command that could not start prints nothing, so print the reason to standard error, as a shell would. */
 static void take_end(struct sandbox_terminal *terminal, const struct ctl_finished *finished, struct terminal_event *ret)
 {
     *ret = (struct terminal_event){
@@ -250,7 +251,7 @@ int sandbox_terminal_receive(struct sandbox_terminal *terminal, struct terminal_
     return r < 0 ? err_set(err, ERR_UNAVAILABLE, r, "the sandbox has ended") : take(terminal, ret, err);
 }
 
-/* ---- what goes ---- */
+/* ---- input ---- */
 
 int sandbox_terminal_input_fd(const struct sandbox_terminal *terminal)
 {
@@ -268,7 +269,7 @@ bool sandbox_terminal_feed(struct sandbox_terminal *terminal)
             n = 0;
         at += n > 0 ? (size_t) n : 0;
     }
-    /* Whoever closed its other end does not want it. */
+    /* The command has closed its end: drop the input. */
     if (n < 0 && errno != EAGAIN) {
         close(steal_fd(&terminal->input_fd));
         at = terminal->typed.len;
@@ -305,7 +306,7 @@ int sandbox_terminal_resize(struct sandbox_terminal *terminal, uint16_t rows, ui
         err);
 }
 
-/* ---- its end ---- */
+/* ---- end ---- */
 
 static bool is_last(const struct sandbox_terminal *terminal, uint64_t tag)
 {
@@ -316,7 +317,7 @@ static bool is_last(const struct sandbox_terminal *terminal, uint64_t tag)
     return tag == TAG ? reply->type == CTL_REPLY_FINISHED : reply->type == CTL_REPLY_OK || reply->type == CTL_REPLY_ERROR;
 }
 
-/* What it still says is not heard by anybody. */
+/* Drops its remaining output. */
 static void await_end(struct sandbox_terminal *terminal, uint64_t tag, int64_t until_ns)
 {
     while (clock_now_ns() < until_ns) {

@@ -1,7 +1,7 @@
 /*
- * Sandboxes that come back, and what keeps them from growing for ever. One in the trash has its directory still, with a note that it is deleted
- * (sandbox_dir.h). The note is written before the row is moved there, and taken back after the row has moved back: if a kill cuts either
- * short, the next look at the directory puts it into the trash.
+ * Restores sandboxes, and keeps the trash and the undo data from growing for ever. A sandbox in the trash still has its directory, with a
+ * note that it is deleted (sandbox_dir.h). The note is written before the row moves to the trash, and removed after the row has moved back:
+ * if the server is killed in between, the next look at the directory puts the sandbox into the trash.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +26,7 @@ int64_t sandboxes_trash_until(const struct service *service, const struct sandbo
     return row->deleted_ns + service->options.workspace_trash_ns;
 }
 
-/* ---- back ---- */
+/* ---- restore ---- */
 
 int review_reopen(struct review_lock *review_lock, struct sandbox_conflicts *ret_conflicts, struct err *err)
 {
@@ -40,7 +40,7 @@ int review_reopen(struct review_lock *review_lock, struct sandbox_conflicts *ret
                                  .room = &room };
     int r = sandbox_row_move(review_lock->service->store, &move, &review_lock->row, err);
 
-    /* Last: it may be refused, because others have reserved what it had. */
+    /* Last, because the row's move may be refused: others may have reserved the paths. */
     if (r == 0)
         r = sandbox_index_note(review_lock->service, review_lock->row.id, SANDBOX_DECISION_OPEN, false, err);
 
@@ -70,7 +70,7 @@ int sandboxes_restore(struct service *service, const struct caller *caller, cons
     return r < 0 ? r : sandbox_row_get(service->store, id, ret, err);
 }
 
-/* ---- what cannot be undone any more ---- */
+/* ---- prune ---- */
 
 struct pruning {
     const struct caller *caller;
@@ -91,7 +91,7 @@ static void prune_one(struct service *service, struct sandbox_row *row, void *co
         return;
     r = review_lock_begin(service, pruning->caller, row->id, 0, BIT(ACTIVE) | BIT(STOPPED) | BIT(APPROVED) | BIT(REJECTED),
                           "pruned", &review_lock, &err);
-    /* It is not worth stopping one for. */
+    /* Do not stop a sandbox for this. */
     if (r == 0)
         r = review_lock_try(&review_lock, &err);
     if (r < 0 || !review_lock_is_calm(&review_lock))
@@ -117,7 +117,7 @@ int sandboxes_prune(struct service *service, const struct caller *caller, bool i
     return window_ns <= 0 ? 0 : service_each_sandbox(service, &filter, prune_one, &pruning, err);
 }
 
-/* ---- away ---- */
+/* ---- empty the trash ---- */
 
 struct emptying {
     struct service *service;
@@ -129,12 +129,12 @@ struct emptying {
 
 static int add_bytes(const struct file_entry *entry, void *cookie)
 {
-    /* What it takes on disk, for that is what somebody wants back. */
+    /* Count disk blocks, because the user wants to know how much space is freed. */
     *(int64_t *) cookie += (int64_t) entry->st->st_blocks * 512;
     return FILE_WALK_ON;
 }
 
-/* Somebody may restore it in this moment: its lock, then its row again. */
+/* Another call may be restoring it: lock it, then read its row again. */
 static int purge(struct emptying *e, const char *id, struct err *err)
 {
     autodone(sandbox_row) struct sandbox_row row = { 0 };

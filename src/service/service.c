@@ -45,7 +45,7 @@ static void copy_options(struct service_options *to, const struct service_option
     to->redact_patterns_path = xdup(from->redact_patterns_path ? from->redact_patterns_path : "");
 }
 
-/* A server that was meant to have hooks does not start without them. */
+/* A server with configured hooks must not start without them. */
 static int load_hooks(struct service *service, struct err *err)
 {
     const char *path = service->options.hooks_path;
@@ -60,7 +60,7 @@ static int load_hooks(struct service *service, struct err *err)
     return hook_list_add_text(&service->hooks, text.data, text.len, HOOK_SERVER, path, err);
 }
 
-/* Made once, and kept where the sandboxes are: they are what it tells apart. */
+/* Made once, and stored in the state directory, whose sandboxes it identifies. */
 static int find_host_id(struct service *service, struct err *err)
 {
     autodone(buf) struct buf text = BUF_EMPTY;
@@ -85,7 +85,7 @@ static int find_host_id(struct service *service, struct err *err)
     return 0;
 }
 
-/* Two servers would take each other's sandboxes for what a dead one left. */
+/* Without this lock, two servers would each treat the other's sandboxes as leftovers. */
 static int take_lock(struct service *service, struct err *err)
 {
     if (service->lock_fd < 0)
@@ -113,7 +113,7 @@ static int open_all(struct service *service, struct err *err)
     if (r == 0)
         r = store_open(options->db_url, NULL, &service->store, err);
     if (r == 0)
-        r = state_dir_take_in(&service->state_dir, err); /* after what could keep us from starting */
+        r = state_dir_take_in(&service->state_dir, err); /* after the lock and the store, which may prevent the start */
     if (r == 0)
         r = find_host_id(service, err);
     if (r == 0)

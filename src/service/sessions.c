@@ -51,7 +51,7 @@ static struct session_info info_of(const struct session_row *row)
     };
 }
 
-/* ---- open ---- */
+/* ---- create ---- */
 
 static uint32_t idle_ms(const struct service *service, int64_t wanted_ns)
 {
@@ -100,7 +100,7 @@ static int close_shell(struct sandbox_conn *conn, const char *id, struct err *er
     return r;
 }
 
-/* The row first: a shell that nobody can name would stay until its sandbox stops. */
+/* The row first: a shell without a row could not be named, and would stay until its sandbox stops. */
 static int create(struct service *service, struct sandbox_conn *conn, const struct session_request *request, char **env,
                   struct session_row *row, struct err *err)
 {
@@ -149,9 +149,9 @@ int sessions_create(struct service *service, const struct caller *caller, const 
     return r;
 }
 
-/* ---- look ---- */
+/* ---- find ---- */
 
-/* The row of one that is open, and whose sandbox the caller sees. */
+/* Returns the row of an open session whose sandbox the caller sees. */
 static int find(struct service *service, const struct caller *caller, const char *id, struct session_row *ret, struct err *err)
 {
     autodone(sandbox_row) struct sandbox_row sandbox = { 0 };
@@ -209,7 +209,7 @@ int sessions_destroy(struct service *service, const struct caller *caller, const
     conn = sandbox_conn_find_running(&service->conns, row.sandbox_id);
     if (conn) {
         r = close_shell(conn, id, err);
-        /* It ended by itself meanwhile: that is what was wanted. */
+        /* It has ended by itself meanwhile: that is a success. */
         if (r < 0 && r != -ENOTCONN && !(r == -EREMOTEIO && err->code == ERR_NOT_FOUND))
             return r;
     }
@@ -223,9 +223,9 @@ int sessions_destroy(struct service *service, const struct caller *caller, const
     return r;
 }
 
-/* ---- by and by ---- */
+/* ---- reconcile ---- */
 
-/* The supervisor told of its end, and that is in the store: who wrote it could not write the row. */
+/* Returns 1 if the store has the supervisor's event of its end. The server that stored the event could not update the row. */
 static int has_ended(struct service *service, const struct session_row *row, struct err *err)
 {
     struct event_filter filter = { .sandbox_id = row->sandbox_id, .type = "session_closed" };
@@ -254,7 +254,7 @@ static int reconcile_one(struct service *service, const struct session_row *row,
 
     if (r < 0)
         return r == -ENOENT ? 0 : r;
-    /* One in ERROR may have a supervisor that only does not answer, and its shells with it. */
+    /* A sandbox in ERROR may have a supervisor that only does not answer, and then its shells still run. */
     if (sandbox.status == SANDBOX_STATUS_ERROR)
         r = !state_dir_is_running(&service->state_dir, row->sandbox_id);
     else

@@ -12,7 +12,7 @@
 
 #define ASK_MS 1000
 
-/* Of all sandboxes that run, as their supervisors count. */
+/* Sums over all running sandboxes, as their supervisors count. */
 struct totals {
     uint64_t execs, sessions, used_bytes, requests, denials, dropped, answered, silent;
 };
@@ -108,7 +108,7 @@ void stats_add(struct service *service, struct buf *out)
     add_store(service, out);
 }
 
-/* ---- of sandboxes over directories ---- */
+/* ---- sandboxes over directories ---- */
 
 static int64_t stats_changed_bytes(const struct sandbox_count counts[SANDBOX_STATE_COUNT])
 {

@@ -24,7 +24,7 @@ void sync_result_done(struct sync_result *result)
     *result = (struct sync_result){ 0 };
 }
 
-/* ---- the others ---- */
+/* ---- the other sandboxes ---- */
 
 struct news {
     const char *codebase_id;
@@ -33,7 +33,7 @@ struct news {
     size_t count;
 };
 
-/* Paths begin at the workspace's root there. */
+/* For supervisors, paths start at the workspace's root. */
 static char **make_absolute(const char *const *paths, size_t count)
 {
     char **absolute = xalloc((count + 1) * sizeof(*absolute));
@@ -62,7 +62,7 @@ static void tell_one(struct sandbox_conn *conn, void *cookie)
         r = ctl_client_base_changed(fd, TAG, news->paths, news->count, payload, TELL_MS, &err);
     if (r == 0)
         sandbox_conn_give_fd(conn, steal_fd(&fd));
-    else if (r != -ENOTCONN) /* it ended meanwhile: when it starts again it sees everything */
+    else if (r != -ENOTCONN) /* it has ended meanwhile, and will see all changes when it starts again */
         log_warn("a sandbox could not be told of a change", LOG_STR("sandbox_id", conn->id), LOG_STR("error", err.text));
 }
 
@@ -80,9 +80,9 @@ void sync_tell_siblings(struct service *service, const char *codebase_id, const 
     free(absolute);
 }
 
-/* ---- one's own ---- */
+/* ---- this sandbox ---- */
 
-/* Only those that this sandbox lost are the caller's to know; all of them are events (watch.c). */
+/* Returns only the conflicts that this sandbox lost, because only these concern the caller. All conflicts become events (watch.c). */
 static void take_conflicts(const struct ctl_synced *synced, struct sync_result *ret)
 {
     for (const char *path = NULL; (path = ctl_paths_next(&synced->conflicts, path));) {
@@ -134,7 +134,7 @@ int sync_run(struct service *service, struct sandbox_conn *conn, int ctl_fd, con
 {
     int r = conn->syncs ? sync_as(service, conn, ctl_fd, by, ret, err) : 0;
 
-    /* A disk that is full is not full for ever: the janitor tries again with its next round. */
+    /* The failure may be temporary, such as a full disk: the janitor tries again in its next round. */
     if (r < 0) {
         pthread_mutex_lock(&conn->lock);
         conn->needs_sync = true;

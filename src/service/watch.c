@@ -24,9 +24,9 @@
 #define TAG 1
 #define SEND_MS 5000
 #define AT_ONCE 64
-/* How a command of the API is run; who reads of it knows. */
+/* The API runs commands with this prefix. Events show them without it. */
 #define SHELL_PREFIX "/bin/sh -c "
-/* Commands whose beginning was told and whose end was not, of one sandbox. */
+/* Commands of one sandbox that have started and not finished. */
 #define OPEN_MAX 64
 
 struct open_command {
@@ -42,13 +42,13 @@ struct watched {
     char *sandbox_id, *codebase_id, *owner; /* owned */
     struct open_command open[OPEN_MAX];
     size_t open_next;
-    char last_words[CTL_TEXT_MAX]; /* why it failed, if it said so */
-    bool was_stopped;              /* it said that somebody ended it */
+    char last_words[CTL_TEXT_MAX]; /* the supervisor's reason of a failure, or "" */
+    bool was_stopped;              /* the supervisor reported that it was stopped on request */
 };
 
 struct watch_thread {
     pthread_t thread;
-    pthread_mutex_t lock; /* of the list */
+    pthread_mutex_t lock; /* guards `list` */
     struct watched *list;
     int epoll_fd, end_fd; /* owned */
     char payload[FRAME_PAYLOAD_MAX];
@@ -87,7 +87,7 @@ static void tell(struct service *service, const struct watched *watched, const c
                                          .payload = payload });
 }
 
-/* Any bytes as JSON text. */
+/* Converts any bytes to JSON text. */
 static json_t *text_of(const char *s)
 {
     json_t *text = json_string(s);
@@ -201,7 +201,7 @@ static void on_event(struct service *service, struct watched *watched, const str
 
 /* ---- ends ---- */
 
-/* Whoever of this server stops it sees to the rest. */
+/* If this server stops the sandbox, the stopping call does the rest. */
 static void on_end(struct service *service, struct watched *watched)
 {
     struct sandbox_conn *conn = watched->conn;
@@ -217,7 +217,7 @@ static void on_end(struct service *service, struct watched *watched)
     life_ended(service, conn, watched->was_stopped ? NULL : reason);
 }
 
-/* False: it is over. */
+/* Returns false when the connection has ended. */
 static bool on_readable(struct service *service, struct watch_thread *watch, struct watched *watched)
 {
     struct ctl_reply reply;
