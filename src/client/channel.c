@@ -1,7 +1,7 @@
 /*
- * libcurl makes the connection, with whatever is on the way: TLS, a proxy, a unix socket. The rest is ours, because the libcurl of Debian 12 has
- * no WebSockets that are stable: the request, its answer (upgrade.h), and the frames (call/websocket.h), by curl_easy_send() and
- * curl_easy_recv(), which never wait.
+ * libcurl makes the connection and handles TLS, proxies and unix sockets. This file does the rest, because the WebSocket API of libcurl in Debian 12
+ * is still experimental: it sends the upgrade request, reads the answer (upgrade.h), and exchanges frames (call/websocket.h) with curl_easy_send()
+ * and curl_easy_recv(), which do not block.
  */
 #include "client/channel.h"
 
@@ -17,7 +17,7 @@
 #include "client/upgrade.h"
 
 #define FINISH_MS 5000
-/* A command that does not read its input keeps us waiting as long as it likes; a server that is gone is noticed by its silence. */
+/* A command may leave its input unread for as long as it likes, so sending has no short limit. The WebSocket's pings detect a dead server. */
 #define WRITE_MS (24 * 3600 * 1000)
 #define ANSWER_MS 30000
 #define REFUSAL_MAX ((size_t) 64 << 10)
@@ -59,7 +59,7 @@ static ssize_t channel_send_bytes(void *own, const void *bytes, size_t len)
     return of_curl(code, n);
 }
 
-/* 0 when something may be done; the time is up at `until_ns`. */
+/* Returns 0 when the caller should retry, -ETIMEDOUT at `until_ns`, -ECANCELED after an interrupt. */
 static int channel_wait(const struct channel *channel, short events, int64_t until_ns, struct err *err)
 {
     struct pollfd fds[] = { { .fd = channel->fd, .events = events }, { .fd = channel->client->cancel_fd, .events = POLLIN } };
@@ -88,7 +88,7 @@ static int channel_send_all(struct channel *channel, const struct buf *bytes, in
     return 0;
 }
 
-/* 1; 0 at the end. */
+/* Returns 1 after receiving bytes, or 0 at the end of the connection. */
 static int receive_more(struct channel *channel, struct buf *in, int64_t until_ns, struct err *err)
 {
     char piece[4096];
@@ -109,7 +109,7 @@ static int receive_more(struct channel *channel, struct buf *in, int64_t until_n
     }
 }
 
-/* ---- the answer ---- */
+/* ---- the upgrade ---- */
 
 static int receive_head(struct channel *channel, const char *key, struct buf *in, struct upgrade_answer *ret, int64_t until_ns,
                         struct err *err)
@@ -127,7 +127,7 @@ static int receive_head(struct channel *channel, const char *key, struct buf *in
     }
 }
 
-/* What a server says that refuses, as far as it is told how much that is. */
+/* Reads the body of a refusal: as many bytes as Content-Length announces, at most REFUSAL_MAX. */
 static int receive_refusal(struct channel *channel, const struct upgrade_answer *head, struct buf *in, struct buf *answer,
                            int64_t until_ns, struct err *err)
 {
@@ -143,7 +143,7 @@ static int receive_refusal(struct channel *channel, const struct upgrade_answer 
     return 0;
 }
 
-/* "http://user@host:8080/prefix": what the request names of it. */
+/* The request names the host and the prefix of the base URL "http://user@host:8080/prefix", without the user. */
 static int channel_ask(struct channel *channel, const char *path, int64_t until_ns, char key[UPGRADE_KEY_MAX], struct err *err)
 {
     const char *authority = strstr(channel->client->base, "://") + 3;
@@ -165,7 +165,7 @@ static int channel_ask(struct channel *channel, const char *path, int64_t until_
     return r;
 }
 
-/* `early`: frames that came with the answer. */
+/* `early` gets the frames that arrived together with the answer. */
 static int channel_upgrade(struct channel *channel, const char *path, struct buf *early, int *ret_status, struct buf *answer,
                            struct err *err)
 {
@@ -187,7 +187,7 @@ static int channel_upgrade(struct channel *channel, const char *path, struct buf
     return 0;
 }
 
-/* ---- all of it ---- */
+/* ---- the channel ---- */
 
 static int channel_connect(struct channel *channel, struct err *err)
 {

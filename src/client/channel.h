@@ -1,8 +1,9 @@
 /*
- * A conversation in messages with a route that is a WebSocket.
+ * A WebSocket connection to a route of the API.
  *
- * Its owner polls channel_fd() for channel_events() beside whatever else it waits for, no longer than channel_timeout_ms(), and then calls
- * channel_work(), which hands on what has come. The client must outlive it, and does nothing else meanwhile.
+ * The caller polls channel_fd() for channel_events(), beside its other descriptors and for at most channel_timeout_ms(). Then it calls
+ * channel_work(), which passes each received message to the callback. The client must outlive the channel and must not be used for anything else
+ * meanwhile.
  */
 #pragma once
 
@@ -16,35 +17,35 @@
 struct channel;
 struct client;
 
-#define CHANNEL_MESSAGE_MAX ((size_t) 256 << 10) /* that comes; what goes must not be longer than 64 KiB, but for the first */
+#define CHANNEL_MESSAGE_MAX ((size_t) 256 << 10) /* of a received message; a sent message may have 64 KiB, the first one more */
 
-/* A message, lent. Negative: nothing more is handed on. */
+/* Receives one message, which is borrowed. After a negative return the channel delivers no more messages. */
 typedef int (*channel_fn)(bool is_binary, const void *bytes, size_t len, void *cookie);
 
-/* `path` is "/api/v1/sandboxes/ID/exec-interactive". A status other than 101 is a refusal: there is no channel then, and `answer` is what was
- * said. It fails only where there is no answer. -ECANCELED when it was given up. */
+/* `path` is "/api/v1/sandboxes/ID/exec-interactive". If the server refuses, `*ret_status` is not 101, `answer` has the body of the refusal and
+ * there is no channel. Fails only if the server does not answer, or with -ECANCELED after an interrupt. */
 int channel_open(struct client *client, const char *path, channel_fn fn, void *cookie, struct channel **ret, int *ret_status,
                  struct buf *answer, struct err *err);
-/* Hangs up. */
+/* Closes the connection at once. */
 void channel_close(struct channel *channel);
 DEFINE_AUTOPTR(channel, channel_close);
 
 int channel_fd(const struct channel *channel);
 short channel_events(const struct channel *channel);
 int channel_timeout_ms(const struct channel *channel);
-/* 0; negative: it is over. */
+/* Returns 0, or a negative errno once the conversation has ended. */
 int channel_work(struct channel *channel, short revents);
 
-/* No message is handed on while this is so. */
+/* While on, the channel delivers no messages. */
 void channel_hold(struct channel *channel, bool on);
 
-/* Copied. -EPIPE when nothing may be sent any more. */
+/* Copies the bytes. -EPIPE: the channel sends no more. */
 int channel_send(struct channel *channel, bool is_binary, const void *bytes, size_t len);
-/* How many bytes the other end has not taken yet. */
+/* Returns how many queued bytes the connection has not accepted yet. */
 size_t channel_queued(const struct channel *channel);
 
-/* What was sent, and both good-byes; for a few seconds. */
+/* Sends what is queued and exchanges close frames, for a few seconds at most. */
 void channel_finish(struct channel *channel);
 
-/* Why it is over, for people: fills in `err`. */
+/* Sets `err` to the reason for the end, as a message for people. */
 int channel_tell_end(const struct channel *channel, struct err *err);

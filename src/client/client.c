@@ -1,4 +1,4 @@
-/* Whom we talk to: the server's address, and how a connection to it is made. */
+/* Opens a client: finds the address of the server and configures libcurl for it. */
 #include "client/client.h"
 
 #include <errno.h>
@@ -52,7 +52,7 @@ static char *dup_if(const char *s)
     return s ? xdup(s) : NULL;
 }
 
-/* `server` stands for that of the options. */
+/* Connects to `server`, whatever `o->server` says. */
 static int client_connect_to(struct client *client, const char *server, const struct client_options *o, struct err *err)
 {
     int r = client_take_address(client, server, err);
@@ -75,7 +75,7 @@ static int client_connect_to(struct client *client, const char *server, const st
     return client->easy && client->multi ? 0 : err_errno(err, -ENOMEM, "making a client");
 }
 
-/* A private server asks for no token, and is no matter of HTTP's timeouts and certificates. */
+/* A private server needs no token, no timeout and no certificates. */
 static int client_connect_to_own(struct client *client, const struct client_options *o, struct err *err)
 {
     const struct client_options plain = { .cancel_fd = o->cancel_fd };
@@ -158,14 +158,14 @@ const char *client_where(const struct client *client)
     return client->where;
 }
 
-/* ---- connections ---- */
+/* ---- libcurl ---- */
 
 void client_dress(const struct client *client, CURL *easy, const char *url, char *why)
 {
     curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, why);
     curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(easy, CURLOPT_URL, url);
-    curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L); /* names of files are not ours to tidy up */
+    curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L); /* send file names such as ".." as they are */
     curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long) CURL_HTTP_VERSION_1_1);
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long) CONNECT_MS);

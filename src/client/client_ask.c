@@ -8,14 +8,14 @@
 #include "client/client.h"
 #include "rest/field.h"
 
-/* A server that makes reasons up must not fill our memory. */
+/* A hostile server that invents reasons must not fill our memory. */
 #define REASONS_MAX 256
 #define REASON_MAX 64
 
 const char *client_keep_reason(const char *reason)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    static char *kept[REASONS_MAX]; /* guarded by lock; what is in it stays */
+    static char *kept[REASONS_MAX]; /* guarded by lock; never freed */
     static size_t count;
     size_t len = reason ? strlen(reason) : 0, i = 0;
     const char *found = NULL;
@@ -33,7 +33,7 @@ const char *client_keep_reason(const char *reason)
     return found;
 }
 
-/* What a callback is lent, kept. */
+/* Callbacks borrow the answer, so this copies it. */
 static int keep(const ProtobufCMessage *answer, void *cookie, struct err *err)
 {
     ProtobufCMessage **ret = cookie;
@@ -83,7 +83,7 @@ static const ProtobufCFieldDescriptor *field_of(const ProtobufCMessage *message,
     return field_find(message->descriptor, name, strlen(name));
 }
 
-/* The first list of an answer is what it lists. */
+/* The first repeated field of an answer has its items. */
 static int each_item(const ProtobufCMessage *answer, client_item_fn fn, void *cookie, struct err *err)
 {
     for (unsigned i = 0; i < answer->descriptor->n_fields; i++) {

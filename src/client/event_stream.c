@@ -28,7 +28,7 @@ static int dispatch(struct event_stream *stream, struct err *err)
     return r;
 }
 
-/* "field: value"; one blank after the colon is no part of the value. */
+/* Parses "field: value". One blank after the colon does not belong to the value. */
 static int take_line(struct event_stream *stream, const char *line, size_t len, struct err *err)
 {
     const char *colon = memchr(line, ':', len);

@@ -1,6 +1,6 @@
 /*
- * Server-sent events, taken apart as they arrive. Comments, which keep a quiet connection alive, are passed over; an event that is larger than
- * anybody sends is refused.
+ * Parses server-sent events as they arrive. Skips comments, which servers send to keep a quiet connection open, and refuses an event that is too
+ * large.
  */
 #pragma once
 
@@ -12,7 +12,7 @@
 
 #define EVENT_STREAM_BYTES_MAX ((size_t) 8 << 20)
 
-/* `name` is "message" where none was given. A negative errno ends it all. */
+/* Receives an event. `name` is "message" if the server gave none. A negative return ends the stream. */
 typedef int (*event_stream_fn)(const char *name, const char *data, size_t len, void *cookie, struct err *err);
 
 struct event_stream {

@@ -20,7 +20,8 @@
 #include "client/client_int.h"
 #include "sandbox/state_dir.h"
 
-/* How long somebody else may have the state who cannot be asked: a server that is ending, or one with other settings and clients. */
+/* How long to wait while another process has the state directory and cannot be used: a server that is ending, or one whose clients have other
+ * settings. */
 #define WAIT_NS (5 * CLOCK_NS_PER_SEC)
 #define RETRY_MS 10
 #define LOG_QUOTE_BYTES 600
@@ -39,10 +40,10 @@ static int refuse_interrupted(struct err *err)
     return err_set(err, ERR_CANCELLED, -ECANCELED, "interrupted");
 }
 
-/* ---- one that is there ---- */
+/* ---- joining a running server ---- */
 
-/* The directory is closed to others, so this is a second line of defence: against a server in another namespace, for which our paths mean other
- * files, and against whatever got into the directory all the same. */
+/* Other users cannot enter the directory, so this is a second line of defence: against a server in another namespace, where our paths name other
+ * files, and against a foreign socket in the directory. */
 static int check_server(int fd, struct err *err)
 {
     struct err why = ERR_NONE;
@@ -59,7 +60,7 @@ static int check_server(int fd, struct err *err)
     return r;
 }
 
-/* Returns 1; 0 where nobody listens, or the server is just ending; -EBUSY when clients with other settings use it. */
+/* Returns 1; 0 if no server listens or the server is just ending; -EBUSY if clients with other settings use it. */
 static int join_server(int dir_fd, const char *line, int cancel_fd, int *ret_fd, struct err *err)
 {
     char answer[LIFELINE_LINE_MAX];
@@ -81,7 +82,7 @@ static int join_server(int dir_fd, const char *line, int cancel_fd, int *ret_fd,
     return 1;
 }
 
-/* ---- a new one ---- */
+/* ---- starting a server ---- */
 
 static int refuse_start(const char *answer, int dir_fd, const char *log_path, struct err *err)
 {
@@ -104,7 +105,7 @@ static int spawn_server(const struct client_options *o, int dir_fd, int lifeline
 {
     const char *const argv[] = { "private-server", o->config_file ? "--config" : NULL, o->config_file, NULL };
     autofd int log_fd = openat(dir_fd, LIFELINE_LOG, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
-    /* proc_spawn() takes the numbers that private.h of the server has names for. */
+    /* The descriptor numbers are those of the constants in the server's private.h. */
     const struct proc_fd fds[] = { { log_fd, STDERR_FILENO }, { lifeline_fd, 3 }, { lock_fd, 4 } };
     autofree char *program = NULL;
     struct proc_spec spec = {
@@ -122,7 +123,7 @@ static int spawn_server(const struct client_options *o, int dir_fd, int lifeline
     return r;
 }
 
-/* Whoever has the lock starts it and hands the lock on, so there is only ever one. */
+/* Only the process that has the lock starts a server, and passes the lock to it. So there is never more than one. */
 static int start_server(const struct client_options *o, int dir_fd, const char *log_path, int lock_fd, int *ret_fd,
                         struct err *err)
 {
@@ -145,7 +146,7 @@ static int start_server(const struct client_options *o, int dir_fd, const char *
     return 1;
 }
 
-/* ---- who it is ---- */
+/* ---- finding the server ---- */
 
 static int refuse_busy(const struct client_options *o, const struct err *why, struct err *err)
 {
@@ -159,7 +160,7 @@ static int refuse_busy(const struct client_options *o, const struct err *why, st
         o->state_path, *o->local_address ? o->local_address : "any address");
 }
 
-/* -EBUSY: somebody else has it. */
+/* Returns -EBUSY if another process has the state directory. */
 static int lock_state(const struct state_dir *state_dir, int *ret_fd, struct err *err)
 {
     autofd int fd = openat(state_dir->fd, STATE_DIR_LOCK, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -172,7 +173,7 @@ static int lock_state(const struct state_dir *state_dir, int *ret_fd, struct err
     return 0;
 }
 
-/* The lock says whether somebody serves this state, and only then the configured address is tried, where anybody may listen. */
+/* The lock shows whether a server has this state directory. Only then this tries the configured address, where any user may listen. */
 static int find_server(const struct client_options *o, const struct state_dir *state_dir, struct private_server *server,
                        struct err *err)
 {

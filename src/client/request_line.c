@@ -11,15 +11,15 @@
 
 #define NAMES_MAX 8
 
-/* A message on its way into a path. */
+/* The message that is turned into a path, a query and a body. */
 struct line {
     const ProtobufCMessage *message;
-    const ProtobufCFieldDescriptor *named[NAMES_MAX]; /* those that stand in the path */
+    const ProtobufCFieldDescriptor *named[NAMES_MAX]; /* fields that the path contains */
     size_t named_count;
     struct buf *out;
 };
 
-/* Everything but what RFC 3986 calls unreserved. */
+/* Percent-encodes all characters but those that RFC 3986 calls unreserved. */
 static void add_encoded(struct buf *out, const char *text, size_t len, const char *also_plain)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~";
@@ -32,7 +32,7 @@ static void add_encoded(struct buf *out, const char *text, size_t len, const cha
     }
 }
 
-/* False: it has its default, which needs no words. */
+/* Returns false for a default value, which the query leaves out. */
 static bool add_value(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field, struct buf *out)
 {
     const void *member = field_member(message, field);
@@ -63,7 +63,7 @@ static bool add_value(const ProtobufCMessage *message, const ProtobufCFieldDescr
     }
 }
 
-/* "{sandbox_id}", "{file_path=**}". Returns where the template goes on, or NULL. */
+/* Expands a variable such as "{sandbox_id}" or "{file_path=**}". Returns the rest of the template, or NULL. */
 static const char *add_variable(struct line *line, const char *at, struct err *err)
 {
     size_t len = strcspn(at + 1, "=}");

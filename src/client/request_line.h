@@ -1,11 +1,12 @@
-/* A request as HTTP has it: which of a method's routes, the path with its variables filled in, and in the query what the body does not say. */
+/* Turns a request into HTTP: selects one of the method's routes, fills in the variables of its path, and puts the fields that the body lacks into
+ * the query. */
 #pragma once
 
 #include "base/buf.h"
 #include "base/err.h"
 #include "call/method.h"
 
-/* Adds "/v1/codebases/cb_1/files/a%20b?version=3" to `out`, and the body as JSON to `body` where the route has one. Of a method that takes
- * content, `request` is its first message, and the metadata in it is what path and query tell. */
+/* Adds "/v1/codebases/cb_1/files/a%20b?version=3" to `out`, and the JSON body to `body` if the route has one. If the method takes content,
+ * `request` is its first message, and path and query carry its metadata. */
 int request_line_add(const struct method *method, const ProtobufCMessage *request, const struct method_route **ret_route,
                      struct buf *out, struct buf *body, struct err *err);

@@ -10,7 +10,7 @@
 #include "call/peer.h"
 #include "client/client_int.h"
 
-#define ACCEPT_TRIES 40 /* a second in all */
+#define ACCEPT_TRIES 40 /* one second in all */
 #define ACCEPT_WAIT_MS 25
 
 /* The kernel knows the owner of the other end of a TCP connection only once the server has accepted it, which takes a while on a busy machine. */
@@ -31,8 +31,8 @@ static bool find_peer(int fd, struct peer *ret, uid_t *ret_uid)
     return false;
 }
 
-/* A sandbox on the host's network has its owner's uid and may listen there as well, to be told the owner's token and to answer in our name: so the
- * process is looked for. A unix socket needs no look, because what a sandbox makes is not where ours are. */
+/* A sandbox on the host's network runs with its owner's uid, so it could listen on this address, receive the owner's token and pose as the server.
+ * So this also checks the process. It does not for unix sockets, because sandboxes cannot create files where ours are. */
 static bool is_ours(int fd)
 {
     struct err ignored = ERR_NONE;
@@ -61,7 +61,7 @@ static bool socket_is_ours(const char *path)
     return connect(fd, (const struct sockaddr *) &address, sizeof(address)) == 0 && is_ours(fd);
 }
 
-/* Only of addresses of this host the kernel tells whose they are. */
+/* The kernel reports the owner of a socket only for addresses of this host. */
 bool server_is_ours(const char *address)
 {
     const struct addrinfo hints = { .ai_socktype = SOCK_STREAM };

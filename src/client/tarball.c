@@ -26,17 +26,17 @@ struct tarball {
     struct archive_entry *entry;
     char **paths; /* owned, each too; sorted */
     size_t count, cap, next;
-    const char *const *exclude; /* borrowed while it is listed */
+    const char *const *exclude; /* borrowed during tarball_open() */
     size_t exclude_count;
-    struct buf out; /* from `at`: made and not taken */
+    struct buf out; /* archive bytes, of which those before `at` were read already */
     size_t at;
-    int file_fd;        /* owned; the file that is being read */
-    uint64_t file_left; /* as its header said */
+    int file_fd;        /* owned; the file being read */
+    uint64_t file_left; /* bytes still to read, by the size in its header */
     struct tarball_counts counts;
     bool is_over;
 };
 
-/* ---- what there is ---- */
+/* ---- listing ---- */
 
 static bool is_excluded(const struct tarball *tb, const struct file_entry *entry)
 {
@@ -72,7 +72,7 @@ static int compare(const void *a, const void *b)
     return strcmp(*(const char *const *) a, *(const char *const *) b);
 }
 
-/* ---- opening ---- */
+/* ---- opening and closing ---- */
 
 static la_ssize_t on_write(struct archive *archive, void *cookie, const void *bytes, size_t len)
 {
@@ -133,7 +133,7 @@ void tarball_close(struct tarball *tb)
     free(tb->prefix);
     cleanup_fd(&tb->file_fd);
     cleanup_fd(&tb->dirfd);
-    /* Which finishes what is begun, and writes. */
+    /* archive_write_free() completes the archive first, and calls the write callback for that. */
     if (tb->archive)
         tb->lib->archive_write_free(tb->archive);
     buf_done(&tb->out);
@@ -142,7 +142,7 @@ void tarball_close(struct tarball *tb)
     free(tb);
 }
 
-/* ---- one step after the other ---- */
+/* ---- reading ---- */
 
 static int write_header(struct tarball *tb, const char *path, const struct stat *st, const char *target, struct err *err)
 {
@@ -157,7 +157,7 @@ static int write_header(struct tarball *tb, const char *path, const struct stat 
     tb->lib->archive_entry_set_size(tb->entry, S_ISREG(st->st_mode) ? st->st_size : 0);
     if (target)
         tb->lib->archive_entry_set_symlink(tb->entry, target);
-    /* A warning is about a name that is no UTF-8: it is written as the bytes that it is. */
+    /* libarchive warns about a name that is not UTF-8, and writes its bytes unchanged. */
     r = tb->lib->archive_write_header(tb->archive, tb->entry);
     return r == ARCHIVE_OK || r == ARCHIVE_WARN ? 0 : err_errno(err, -EIO, "packing '%s'", path);
 }
@@ -187,7 +187,7 @@ static int begin_entry(struct tarball *tb, const char *path, struct err *err)
     if (fd == -ELOOP)
         return begin_link(tb, path, err);
     if (fd == -ENOENT || fd == -ENOTDIR || fd == -ENXIO)
-        return 0; /* it has changed since it was listed */
+        return 0; /* its type has changed since it was listed */
     if (fd < 0)
         return err_errno(err, fd, "'%s'", path);
     if (fstat(fd, &st) < 0)
@@ -202,7 +202,7 @@ static int begin_entry(struct tarball *tb, const char *path, struct err *err)
     return r;
 }
 
-/* A file that grew is cut, one that shrank is refused: its header is sent already. */
+/* The header is already written. So a file that grew is truncated, and a file that shrank is an error. */
 static int go_on_with_file(struct tarball *tb, struct err *err)
 {
     char block[BLOCK_BYTES];

@@ -1,6 +1,6 @@
 /*
- * A directory as a tar archive, made while it is read: regular files, symbolic links and directories, with their executable bits and times.
- * What else there is (sockets, devices) is passed over, and counted. Memory holds the names, not the contents.
+ * Writes a directory as a tar archive while it reads it: regular files, symbolic links and directories, with their executable bits and times. It
+ * skips and counts all other files (sockets, devices). It keeps names in memory, not contents.
  */
 #pragma once
 
@@ -13,19 +13,19 @@
 
 struct tarball;
 
-/* `prefix` stands before every name ("", "src/"). `exclude` are globs, each of a name or of a path from the directory on; what matches is
- * left out, with all beneath. */
+/* `prefix` is put before each name ("", "src/"). Each glob in `exclude` is matched against names and against paths relative to the directory; a
+ * match leaves out the file, or the directory with all that is in it. */
 int tarball_open(int dirfd, const char *prefix, const char *const *exclude, size_t exclude_count, struct tarball **ret,
                  struct err *err);
 void tarball_close(struct tarball *tarball);
 DEFINE_AUTOPTR(tarball, tarball_close);
 
-/* The next bytes; 0 at the end. A file that vanished since it was listed is left out. */
+/* Returns the number of bytes read, 0 at the end. Skips files that were deleted after they were listed. */
 ssize_t tarball_read(struct tarball *tarball, void *bytes, size_t size, struct err *err);
 
 struct tarball_counts {
-    uint64_t files, bytes; /* all there are, by their sizes when they were listed */
-    uint64_t bytes_read;   /* of them, so far */
+    uint64_t files, bytes; /* of all listed files, by their sizes at that time */
+    uint64_t bytes_read;   /* of `bytes` */
     uint64_t skipped;
 };
 

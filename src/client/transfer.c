@@ -1,6 +1,6 @@
 /*
- * The API over HTTP: libcurl moves the bytes, the method's route says what they are. Nothing is kept of a stream but the event, or the
- * piece, that is being handled.
+ * Calls methods over HTTP: libcurl transfers the bytes, and the route of the method determines their format. Of a stream, only the current event or
+ * piece is in memory.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -20,21 +20,21 @@
 /* One request and its answer. */
 struct transfer {
     struct client *client;
-    const struct client_web *web; /* NULL: a method or a page */
-    const struct method *method;  /* NULL: neither */
+    const struct client_web *web; /* NULL: a method or a page is called */
+    const struct method *method;  /* NULL: a web route or a page is called */
     const struct method_route *route;
     const struct client_call *call;
     struct buf body;
     size_t body_at;
-    struct buf answer; /* JSON, or what a server says that refuses */
+    struct buf answer; /* JSON, or the body of a refusal */
     struct event_stream events;
     struct err failure;
     int failed;
     int status;
-    bool has_ended; /* the last event came */
+    bool has_ended; /* the last event has arrived */
 };
 
-/* ---- what comes back ---- */
+/* ---- receiving ---- */
 
 static int transfer_fail(struct transfer *t, int r)
 {
@@ -43,7 +43,7 @@ static int transfer_fail(struct transfer *t, int r)
     return r;
 }
 
-/* Takes the message that stands behind the reason, if it is of the type that the caller expects. */
+/* Takes the message beside the reason, if it has the type that the caller expects. */
 static void transfer_take_failure(const json_t *details, struct client_refusal *refusal)
 {
     json_t *failure = json_array_get(details, 1);
@@ -60,7 +60,7 @@ static void transfer_take_failure(const json_t *details, struct client_refusal *
     json_message_parse(refusal->type, text, strlen(text), &refusal->failure, &ignored);
 }
 
-/* {"code": 5, "message": "...", "details": [{"reason": "..."}]}, or the page of something that is no server of ours. */
+/* Parses {"code": 5, "message": "...", "details": [{"reason": "..."}]}. A proxy or a foreign server may send any other text. */
 static int transfer_refuse_as_told(const struct transfer *t, const char *text, size_t len, long status, struct err *err)
 {
     json_t *told = json_loadb(text, len, 0, NULL);
@@ -121,7 +121,7 @@ static int transfer_on_event(const char *name, const char *data, size_t len, voi
     return 0;
 }
 
-/* Content, as the one message that has a field for it. */
+/* Passes a piece of content on as the answer's message, in its only bytes field. */
 static int transfer_take_bytes(struct transfer *t, char *bytes, size_t len, struct err *err)
 {
     size_t budget = SIZE_MAX;
@@ -158,7 +158,7 @@ static size_t transfer_on_receive(char *bytes, size_t size, size_t count, void *
     return transfer_fail(t, r) < 0 ? 0 : len;
 }
 
-/* ---- what is sent ---- */
+/* ---- sending ---- */
 
 static size_t transfer_on_send(char *bytes, size_t size, size_t count, void *cookie)
 {
@@ -217,11 +217,11 @@ static void transfer_set_up(struct transfer *t, const char *verb, const char *ur
     curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, transfer_on_receive);
     curl_easy_setopt(easy, CURLOPT_WRITEDATA, t);
     transfer_set_body(t);
-    /* After the body, which has a verb of its own in mind. */
+    /* Must follow transfer_set_body(), because its options change the HTTP method. */
     curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, verb);
 }
 
-/* ---- the whole of it ---- */
+/* ---- the request ---- */
 
 static int transfer_judge(struct transfer *t, CURLcode code, const char *why, struct err *err)
 {
@@ -235,7 +235,8 @@ static int transfer_judge(struct transfer *t, CURLcode code, const char *why, st
     t->status = (int) status;
     if (t->web && code == CURLE_OK)
         return 0;
-    /* Who refuses an upload may answer and hang up before all of it was sent: the answer is what counts. */
+    /* A server that refuses an upload may answer and close the connection before it has read all of it. Then its answer is the result, not the
+     * error of the connection. */
     if (status >= 300 && t->answer.len > 0)
         return transfer_refuse_as_told(t, t->answer.data, t->answer.len, status, err);
     if (code != CURLE_OK)
@@ -268,7 +269,7 @@ static int transfer_run(struct transfer *t, const char *verb, const char *path, 
         err_set(err, ERR_CANCELLED, r, "interrupted");
     else
         err_errno(err, r, "%s", t->client->where);
-    curl_easy_reset(t->client->easy); /* it must not point to what goes now */
+    curl_easy_reset(t->client->easy); /* the handle must not keep pointers to `why` and `headers` */
     curl_slist_free_all(headers);
     return r;
 }
@@ -282,7 +283,7 @@ static const struct method *client_find_method(const char *name)
         if (strcmp(methods[i].name, name) == 0)
             return &methods[i];
     }
-    abort(); /* a name of ours */
+    abort(); /* callers pass constant names */
 }
 
 int client_call(struct client *client, const struct client_call *call, struct err *err)

@@ -38,9 +38,10 @@ int upgrade_add_request(struct buf *out, const char *host, const char *path, con
     return 0;
 }
 
-/* ---- the answer ---- */
+/* ---- reading the answer ---- */
 
-/* A header of the answer, without the blanks around it; NULL: it is not there. Twice is not there either: who says two things says none. */
+/* Returns the value of a header without surrounding blanks, or NULL if it is missing. A header that occurs twice is ambiguous and counts as
+ * missing. */
 static char *dup_header(const char *head, const char *end, const char *name)
 {
     size_t name_len = strlen(name);
@@ -66,7 +67,7 @@ static char *dup_header(const char *head, const char *end, const char *name)
     return found;
 }
 
-/* "HTTP/1.1 101 ..." */
+/* Parses "HTTP/1.1 101 ...". */
 static int read_status(const char *head, size_t len)
 {
     if (len < 12 || memcmp(head, "HTTP/1.", 7) != 0 || !isdigit((unsigned char) head[7]) || head[8] != ' ')
@@ -77,8 +78,8 @@ static int read_status(const char *head, size_t len)
     return (head[9] - '0') * 100 + (head[10] - '0') * 10 + (head[11] - '0');
 }
 
-/* Who answers to another key answers to another request: a cache, or something that takes all for its own. What was not asked for, a
- * sub-protocol or an extension, would change what the frames mean. */
+/* A wrong Sec-WebSocket-Accept means that the answer belongs to another request (a cache), or that the server does not speak the protocol. A
+ * sub-protocol or an extension that we did not request would change the meaning of the frames. */
 static int check_switch(const char *head, const char *end, const char *key, struct err *err)
 {
     autofree char *upgrade = dup_header(head, end, "upgrade"), *connection = dup_header(head, end, "connection");
