@@ -71,8 +71,7 @@ static int find_command(int argc, char **argv)
     return argc;
 }
 
-/* The word of a usage line that stands at `index` among those that must be given: they are in capitals and not in brackets. NULL: it
- * has fewer. */
+/* Returns the required word number `index` of a usage line, or NULL if it has fewer. Required words are capitals outside brackets. */
 static char *dup_operand(const char *usage, int len, int index)
 {
     for (int at = 0; at < len; at++) {
@@ -86,8 +85,8 @@ static char *dup_operand(const char *usage, int len, int index)
     return NULL;
 }
 
-/* The line of a verb's help that says how it is called with more than `words` words, and the first of those that are missing. A help
- * may have several lines, and be for two verbs. */
+/* Finds the usage line in a verb's help that takes more than `words` words, and the first word that is missing. A help text may have several usage
+ * lines, and may cover two verbs. */
 static const char *find_usage(const struct api_verb *verb, int words, int *ret_len, char **ret_operand)
 {
     autofree char *call = xprintf("agentfense %s ", verb->name);
@@ -101,12 +100,12 @@ static const char *find_usage(const struct api_verb *verb, int words, int *ret_l
     return at;
 }
 
-/* Which verb lists what a word of a usage line stands for. */
+/* Returns the verb that lists the objects a word such as SANDBOX may name. */
 static const char *find_lister(const char *operand)
 {
-    static const char *const listers[][2] = {
-        { "SANDBOX", "ls" }, { "CODEBASE", "codebase ls" }, { "SESSION", "session ls SANDBOX" }
-    };
+    static const char *const listers[][2] = { { "SANDBOX", "ls" },
+                                              { "CODEBASE", "codebase ls" },
+                                              { "SESSION", "session ls SANDBOX" } };
 
     for (size_t i = 0; i < ARRAY_LEN(listers); i++) {
         if (strcmp(operand, listers[i][0]) == 0)
@@ -143,7 +142,7 @@ static int parse(struct api_call *call, int argc, char **argv, struct err *err)
 {
     const struct api_verb *verb = call->verb;
     int split = verb->takes_command ? find_command(argc, argv) : argc, option;
-    /* Without "--", what stands after the words is the command, with options of its own. */
+    /* Without "--", the words after the verb's own are the command, and options behind them belong to it. */
     bool is_open = verb->takes_command && split == argc;
     autofree char *letters = xprintf("%s:qh%s", is_open ? "+" : "", verb->letters ? verb->letters : "");
 
@@ -166,7 +165,7 @@ static int parse(struct api_call *call, int argc, char **argv, struct err *err)
     call->word_count = split - optind;
     if (call->options.wants_last && verb->last == API_LAST_NONE)
         return err_invalid(err, "--last means a sandbox, and this verb takes none; see 'agentfense %s --help'", verb->name);
-    /* getopt(3) has moved all options before the words, so there is room for one. What it is, is found out later. */
+    /* getopt(3) has moved all options before the words, so there is room for one more. find_last() replaces it by the id. */
     if (call->options.wants_last) {
         static char last[] = "--last";
         *--call->words = last;
@@ -181,7 +180,7 @@ static int parse(struct api_call *call, int argc, char **argv, struct err *err)
     return verb->check ? verb->check(call, err) : 0;
 }
 
-/* ---- opening ---- */
+/* ---- opening the client ---- */
 
 static const char *from_environment(const char *name)
 {
@@ -210,7 +209,7 @@ static int read_token(const char *path, char **ret, struct err *err)
     return 0;
 }
 
-/* The server's own settings: a private server goes by the same. */
+/* Loads the settings for a private server. */
 static int load_config(const struct api_options *o, struct config *config, struct err *err)
 {
     const char *argv[3] = { "serve" };
@@ -223,7 +222,7 @@ static int load_config(const struct api_options *o, struct config *config, struc
     return config_load(config, argc, argv, err);
 }
 
-/* "30s", or seconds. */
+/* Reads AGENTFENSE_HTTP_TIMEOUT: "30s", or a number of seconds. */
 static int read_timeout(int64_t *ret_ms, struct err *err)
 {
     const char *given = from_environment("AGENTFENSE_HTTP_TIMEOUT");
@@ -270,7 +269,7 @@ static int open_client(struct api_call *call, struct err *err)
     return r;
 }
 
-/* ---- running ---- */
+/* ---- running the verb ---- */
 
 static int end(const struct api_call *call, int r, const struct err *err)
 {
@@ -299,7 +298,7 @@ int api_verb_run(const struct api_verb *verb, int argc, char **argv)
     if (r == 0 && call.options.wants_help) {
         fputs(verb->help, stdout);
     } else if (r == 0) {
-        log_set_level(LOG_LEVEL_ERROR); /* refusals and the like are events, which have a verb of their own */
+        log_set_level(LOG_LEVEL_ERROR); /* other messages, such as refusals, are events: 'agentfense events' prints them */
         log_set_format(LOG_FORMAT_TEXT);
         r = interrupt_init();
         if (r < 0)

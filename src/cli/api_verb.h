@@ -1,6 +1,5 @@
 /*
- * A verb that calls the API. All are of one build: a table of options, a number of words,
- * and a function that gets both with an open client.
+ * A verb that calls the API: a table of options, a number of words, and a function that gets both with an open client.
  */
 #pragma once
 
@@ -14,7 +13,7 @@
 #include "base/err.h"
 #include "client/client.h"
 
-/* Options that all of them have. */
+/* Options of all these verbs. */
 struct api_options {
     const char *server, *token_file, *ca_file, *cert_file, *key_file, *config; /* NULL: not given */
     bool is_json, is_quiet, wants_help, wants_last;
@@ -31,7 +30,7 @@ enum {
     API_OPT_LAST,
 };
 
-/* What --last means where a verb's first word names a sandbox: the one that was made last, of all or of workspaces. */
+/* Which sandbox --last names, for verbs whose first word names a sandbox: the newest of all, or the newest over a directory. */
 enum api_last { API_LAST_NONE, API_LAST_SANDBOX, API_LAST_WORKSPACE };
 
 #define API_LONG_OPTIONS                                                                                                       \
@@ -63,17 +62,17 @@ struct api_verb {
     const char *name; /* "codebase put" */
     enum api_last last;
     const char *help;
-    const char *letters;          /* of short options beside q and h */
+    const char *letters;          /* letters of short options, other than q and h */
     const struct option *options; /* ended by API_LONG_OPTIONS */
     int words_min, words_max;     /* -1: any number */
-    bool takes_command;           /* what stands after "--", or without one after the words, is no word */
+    bool takes_command;           /* the words after "--", or without it after the verb's own, are a command */
     size_t own_size;              /* of the verb's own options, zeroed */
-    /* One of the verb's own options. -ENOENT: it is none. */
+    /* Takes one of the verb's own options. Returns -ENOENT for other options. */
     int (*take)(struct api_call *call, int option, const char *argument, struct err *err);
-    /* Before a client is opened: whether it all fits together. May be NULL. */
+    /* Checks the combination of options and words, before a client is opened. May be NULL. */
     int (*check)(struct api_call *call, struct err *err);
-    int (*run)(struct api_call *call, struct err *err); /* the exit code, or -errno and `err` */
-    void (*done)(struct api_call *call);                /* what the options own; may be NULL */
+    int (*run)(struct api_call *call, struct err *err); /* returns the exit code, or -errno with `err` */
+    void (*done)(struct api_call *call);                /* frees the verb's options; may be NULL */
 };
 
 struct api_call {
@@ -82,29 +81,29 @@ struct api_call {
     void *own;    /* owned; own_size bytes */
     char **words; /* borrowed */
     int word_count;
-    char *last;     /* owned: the first word, where --last was given */
+    char *last;     /* owned: the id of the sandbox that --last names */
     char **command; /* borrowed; ended by NULL */
     struct client *client;
 };
 
-/* Does all of it; argv[0] is the verb's name. Returns the exit code. */
+/* Parses the words, opens a client and runs the verb; argv[0] is the verb's name. Returns the exit code. */
 int api_verb_run(const struct api_verb *verb, int argc, char **argv);
 
-/* `agentfense codebase WORD ...`: one of several, by its second word. */
+/* Runs `agentfense NAME WORD ...`: the one of `verbs` whose second word is WORD. */
 int api_verb_run_one_of(const char *name, const char *help, const struct api_verb *const *verbs, size_t count, int argc,
                         char **argv);
 
-/* Whether we show one, and so are somebody whom the server knows by name. */
+/* Returns whether we authenticate with a token, so that the server knows our name. */
 bool api_has_token(const struct api_call *call);
 
-/* ---- what they print ---- */
+/* ---- printing ---- */
 
 json_t *api_message_json(const ProtobufCMessage *message);
-/* The message as indented JSON. */
+/* Prints the message as indented JSON. */
 void api_print_json(const ProtobufCMessage *message);
-/* "name: value" lines; what is empty is left out. */
+/* Prints "name: value" lines, without empty fields. */
 void api_print_fields(const ProtobufCMessage *message);
-/* As --json, -q (its id) or nothing says. */
+/* Prints the message as JSON with --json, only its id with -q, otherwise as fields. */
 void api_print(const struct api_call *call, const ProtobufCMessage *message, const char *id);
 
 void api_free_message(ProtobufCMessage **message);

@@ -21,18 +21,18 @@
 #define TAG_RUN 1
 #define TAG_WATCH 2
 #define PUMP_BYTES 65536
-/* How often Ctrl-C asks politely. */
+/* Ctrl-C passes SIGINT on this many times; after that it sends SIGKILL. */
 #define INTERRUPTS_MAX 3
-/* How soon we notice that we were brought to the foreground, and try once more to tell a terminal of the end of our input. */
+/* How often to check whether we have come to the foreground, and to resend the end of input to a terminal. */
 #define LOOK_AGAIN_MS 300
 #define CONTROL_D 4
 #define HELD_MAX 65536
 
 enum { AT_CTL, AT_SIGNALS, AT_STDIN, AT_INPUT, AT_MASTER, AT_COUNT };
 
-/* One direction: bytes read and not yet written. */
+/* One direction: bytes read but not yet written. */
 struct pump {
-    int from, to; /* borrowed; -1: none, or at its end */
+    int from, to; /* borrowed; -1: none, or ended */
     size_t start, len;
     char bytes[PUMP_BYTES];
 };
@@ -42,16 +42,16 @@ struct attachment {
     int input_fd;  /* owned: the writing end of the command's standard input */
     int master_fd; /* owned: of the command's terminal */
     struct terminal terminal;
-    bool is_in_line; /* the command's last words on standard error did not end their line */
+    bool is_in_line; /* the command's last output on standard error lacks a newline */
     bool shows_terminal;
-    bool lacks_end; /* the command's terminal has to be told that our input has ended */
+    bool lacks_end; /* the command's terminal has not yet received the end of our input */
     unsigned interrupts;
     bool has_finished;
     struct ctl_finished result;
     struct err *err;
 };
 
-/* Large, and there is one command. */
+/* Static because of its size; there is only one command. */
 static struct pump in_pump = { .from = -1, .to = -1 };
 static char out_bytes[PUMP_BYTES];
 
@@ -86,14 +86,14 @@ static void on_signal(struct attachment *a)
             terminal_set_size(a->master_fd, rows, cols);
         return;
     }
-    /* Our terminal is gone. A shell that waits for a key when the signal comes may notice it at the next key only. */
+    /* Our terminal was closed. A shell that is waiting for a key when the signal arrives may notice the signal only at the next key. */
     if (info.ssi_signo == SIGHUP && a->attach->is_tty)
         a->lacks_end = true;
-    /* Who insists is obeyed. */
+    /* The command ignored several signals. */
     send_kill(a, ++a->interrupts > INTERRUPTS_MAX ? SIGKILL : (int) info.ssi_signo);
 }
 
-/* A signal that is blocked is kept even when it is ignored, so one that nohup(1) or a shell's & had us ignore must stay out. */
+/* The kernel queues a blocked signal even if it is ignored. So this leaves out signals that nohup(1) or a shell's & made us ignore. */
 static int make_signal_fd(int fd, bool with_size)
 {
     static const int signals[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
@@ -123,8 +123,8 @@ int attach_take_signals(int *ret_fd)
     return 0;
 }
 
-/* To our own output. While its reader is slow, signals are still heard; a reader who insists on an end does not get the rest. No
- * write is larger than what poll() says there is room for, so none of them blocks. */
+/* Writes to our own output. It handles signals while the reader is slow, and drops the rest once the user has insisted on an end. Writes of at
+ * most PIPE_BUF bytes do not block after poll() has reported room. */
 static int write_out(struct attachment *a, int fd, const char *bytes, size_t len)
 {
     while (len > 0 && a->interrupts <= INTERRUPTS_MAX) {
@@ -146,7 +146,7 @@ static int write_out(struct attachment *a, int fd, const char *bytes, size_t len
     return 0;
 }
 
-/* One step; false when this direction is over. */
+/* Reads or writes once. Returns false when this direction has ended. */
 static bool pump_step(struct pump *pump)
 {
     ssize_t n;
@@ -168,7 +168,6 @@ static bool pump_step(struct pump *pump)
     return true;
 }
 
-/* From the terminal's master to our output. */
 static void show_terminal(struct attachment *a)
 {
     ssize_t n = read(a->master_fd, out_bytes, sizeof(out_bytes));
@@ -179,7 +178,7 @@ static void show_terminal(struct attachment *a)
         a->shows_terminal = false;
 }
 
-/* Nobody can type any more. */
+/* Called when our input has ended, or the command has closed its input. */
 static void end_input(struct attachment *a)
 {
     a->lacks_end = a->attach->is_tty;
@@ -189,8 +188,8 @@ static void end_input(struct attachment *a)
     a->input_fd = -1;
 }
 
-/* A terminal has no end, but a key that says so. Whoever does not listen yet, or changes the terminal's mode meanwhile, loses it:
- * so it is pressed again and again. */
+/* A terminal's end of input is a key. A program that does not read yet, or that changes the terminal's mode, loses the key, so the caller sends it
+ * again and again. */
 static void press_end(struct attachment *a)
 {
     static const char key = CONTROL_D;
@@ -212,7 +211,7 @@ static void take_started(struct attachment *a, struct frame *frame)
     }
 }
 
-/* Lines of ours that wait for the end of one of the command's. */
+/* Our own lines, held until the command has ended its line. */
 static struct buf held = BUF_EMPTY;
 
 static void tell_held(struct attachment *a)
@@ -238,8 +237,11 @@ static int take_output(struct attachment *a, const struct ctl_reply *reply)
     return r;
 }
 
-/* The detail is the operation, the path's level and sometimes the system call. Where the level is `write` it was a name in that
- * directory, which nobody told, that was refused. In raw mode a newline does not return the carriage. */
+/*
+ * The detail is the operation, the path's level and sometimes the system call. At level `write` the rules refused a name in that directory which the
+ * event does not include. A terminal in raw mode needs "\r
+ * ".
+ */
 static void show_refusal(FILE *out, const struct ctl_event *event, const char *newline)
 {
     char operation[32] = "", level[32] = "";
@@ -279,7 +281,7 @@ static int take_reply(struct attachment *a, const struct ctl_reply *reply, struc
         take_started(a, frame);
         return 0;
     case CTL_REPLY_OUTPUT:
-        /* Nobody reads it any more: the command gets the same news as in a pipeline. */
+        /* Our reader has closed its end: the command gets the same error as in a pipeline. */
         if (take_output(a, reply) < 0)
             send_kill(a, SIGPIPE);
         return 0;
@@ -320,7 +322,7 @@ static int on_ctl(struct attachment *a)
     return err_errno(a->err, r, "the sandbox's supervisor is gone");
 }
 
-/* A job in the background that reads its terminal is stopped; one that only waits is not. */
+/* The kernel stops a background job that reads its terminal, but not one that only waits. */
 static bool may_read_stdin(void)
 {
     return !isatty(STDIN_FILENO) || tcgetpgrp(STDIN_FILENO) == getpgrp();
@@ -329,7 +331,7 @@ static bool may_read_stdin(void)
 static int serve(struct attachment *a)
 {
     while (!a->has_finished) {
-        bool in_waits = in_pump.len > 0; /* to be written: do not read more */
+        bool in_waits = in_pump.len > 0; /* write this first, before reading more */
         bool may_read = in_pump.from < 0 || may_read_stdin();
         struct pollfd fds[AT_COUNT] = {
             [AT_CTL] = { a->attach->ctl_fd, POLLIN, 0 },
@@ -348,7 +350,7 @@ static int serve(struct attachment *a)
             on_signal(a);
         if (fds[AT_MASTER].revents)
             show_terminal(a);
-        /* The command closed its input, or ours has ended. With a terminal there is no end to tell of. */
+        /* The command has closed its input, or ours has ended. */
         if (fds[AT_INPUT].revents & (POLLERR | POLLHUP) ||
             ((fds[AT_STDIN].revents || fds[AT_INPUT].revents & POLLOUT) && !pump_step(&in_pump)))
             end_input(a);
@@ -383,7 +385,7 @@ static int send_run(struct attachment *a, const struct ctl_command *command, int
     return r < 0 ? err_errno(a->err, r, "asking for the command") : 0;
 }
 
-/* Only a pipe goes into the sandbox, never what our own standard input is. */
+/* The sandbox gets a pipe, and never our own standard input. */
 static int start(struct attachment *a, const struct ctl_command *command)
 {
     int pair[2] = { -1, -1 };

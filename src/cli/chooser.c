@@ -19,10 +19,10 @@
 
 enum word { WORD_NONE, WORD_YES, WORD_NO };
 
-/* A hunk, or a whole file, that the person is asked about. */
+/* A hunk, or a whole file, about which the chooser asks. */
 struct question {
     size_t file, hunk;
-    bool is_whole; /* about a file without hunks, or one that cannot be approved in parts */
+    bool is_whole; /* asks about the whole file, because it has no hunks or cannot be approved in parts */
     enum word word;
 };
 
@@ -34,7 +34,7 @@ struct dialog {
     size_t at;
     size_t shown_file; /* the file whose header was printed last; SIZE_MAX: none */
     bool is_coloured, is_over;
-    struct buf line, early; /* the answer; bytes that came behind it */
+    struct buf line, early; /* the answer; bytes read after its newline */
 };
 
 /* ---- questions ---- */
@@ -93,7 +93,7 @@ static void dialog_print_hunk(const struct dialog *d, const Sandbox__V1__Hunk *h
         dialog_print(d, colour_of_line(hunk->lines[i]), hunk->lines[i]);
 }
 
-/* Fails when the question could not be printed: nobody has seen it. */
+/* Fails if the question could not be printed, so that no answer applies to an unseen question. */
 static int dialog_print_question(struct dialog *d, struct err *err)
 {
     const struct question *q = &d->questions[d->at];
@@ -130,7 +130,7 @@ static void dialog_print_help(void)
 
 /* ---- answers ---- */
 
-/* Reads the next line, without its end. -ECANCELED when there is none. */
+/* Reads the next line, without its newline. -ECANCELED at the end of the input. */
 static int dialog_read_answer(struct dialog *d, struct err *err)
 {
     char *end;
@@ -144,7 +144,7 @@ static int dialog_read_answer(struct dialog *d, struct err *err)
         if (n <= 0) {
             putchar('\n');
             fflush(stdout);
-            if (n == -ECANCELED) /* an interrupt prints nothing else */
+            if (n == -ECANCELED) /* api_verb.c prints no error after an interrupt */
                 fputs("nothing was approved\n", stderr);
             return err_set(err, ERR_CANCELLED, -ECANCELED, "there is no answer: nothing was approved");
         }
@@ -158,7 +158,7 @@ static int dialog_read_answer(struct dialog *d, struct err *err)
     return 0;
 }
 
-/* Goes to the next question without an answer, from `at` on and then from the start. Without one, the dialog is over. */
+/* Goes to the next unanswered question, from `at` on and then from the start. Ends the dialog if all are answered. */
 static void dialog_go_on(struct dialog *d)
 {
     for (size_t i = 1; i <= d->count; i++) {
@@ -215,7 +215,7 @@ static void dialog_add_questions(struct dialog *d)
 {
     for (size_t i = 0; i < d->file_count; i++) {
         const Sandbox__V1__FileChange *file = d->files[i];
-        /* Half a rename is none. */
+        /* A rename can only be approved as a whole. */
         bool is_whole = file->n_hunks == 0 || file->whole_only || *file->old_path;
 
         for (size_t j = 0; j < (is_whole ? 1 : file->n_hunks); j++) {

@@ -1,6 +1,6 @@
 /*
- * Asks a person about each hunk, as `git add -p` does. A file without hunks, such as a link, a mode or bytes that are no text, is asked about as
- * a whole, and so is one that was renamed.
+ * Asks the user about each hunk, as `git add -p` does. It asks about a file as a whole if it has no hunks (a symbolic link, a changed mode, a binary
+ * file) or was renamed.
  */
 #pragma once
 
@@ -14,7 +14,7 @@
 struct choice {
     bool *hunks; /* owned: one for each of its hunks */
     size_t hunk_count, chosen_count;
-    bool is_whole; /* the person chose all of the file */
+    bool is_whole; /* the user chose the whole file */
 };
 
 struct choice_list {
@@ -22,7 +22,7 @@ struct choice_list {
     size_t count;
 };
 
-/* Asks on standard output, and reads answers from standard input. -ECANCELED when the input ends before the last answer: then the person chose
- * nothing. */
+/* Prints questions on standard output and reads answers from standard input. -ECANCELED when the input ends before the last answer: then nothing
+ * is chosen. */
 int chooser_run(Sandbox__V1__FileChange *const *files, size_t count, struct choice_list *ret, struct err *err);
 void choice_list_done(struct choice_list *list);

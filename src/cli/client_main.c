@@ -1,6 +1,6 @@
 /*
- * agentfense-client: what the verbs that call the API are parts of. 'agentfense' executes it with the verb as the program's name; its table
- * (main.c) says which verbs those are.
+ * agentfense-client, the program of the verbs that call the API. 'agentfense' executes it with the verb as argv[0]; the table in main.c lists those
+ * verbs.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -54,7 +54,7 @@ static const struct {
     { "workspace-sandbox", cmd_workspace_sandbox },
 };
 
-/* Output that did not reach its reader is a failure, also when it fails only at the end (a full disk). */
+/* A failure to write output (a full disk) may show only when stdout is flushed. It must change the exit code. */
 static int finish(int code)
 {
     return standard_output_finish("agentfense", code, EXIT_OURS);

@@ -1,4 +1,4 @@
-/* The verbs of agentfense-client. Each takes argv with its name first, and returns the exit code. */
+/* The verbs of agentfense-client. Each takes its own name as argv[0] and returns the exit code. */
 #pragma once
 
 int cmd_apply(int argc, char **argv);

@@ -37,7 +37,7 @@ static const struct option options[] = {
 
 struct approve_options {
     bool asks, is_all, removes, keeps;
-    Sandbox__V1__ApproveRequest request; /* borrows its texts from argv */
+    Sandbox__V1__ApproveRequest request; /* borrows its strings from argv */
 };
 
 static struct approve_options *approve_options_of(struct api_call *call)
@@ -140,7 +140,7 @@ static void approve_print_note(const char *before, const char *note)
     fputc('\n', stderr);
 }
 
-/* An approval that would be refused is an answer of a dry run. */
+/* A dry run reports a refusal as its result, not as an error. */
 static int approve_print_refusal(const struct api_call *call, const Sandbox__V1__ApproveResponse *answer)
 {
     struct err err = ERR_NONE;
@@ -156,7 +156,7 @@ static int approve_print_refusal(const struct api_call *call, const Sandbox__V1_
 
 /* ---- removing ---- */
 
-/* Nothing is left that could be restored, so the name is free at once. */
+/* Purges the sandbox, which frees its name at once: it has no changes left to restore. */
 static int approve_remove(struct api_call *call, struct err *err)
 {
     Sandbox__V1__DestroySandboxRequest request = SANDBOX__V1__DESTROY_SANDBOX_REQUEST__INIT;
@@ -174,7 +174,7 @@ static int approve_remove(struct api_call *call, struct err *err)
     return 0;
 }
 
-/* ---- the work ---- */
+/* ---- approving ---- */
 
 static int approve_tell(struct api_call *call, const ProtobufCMessage *message, struct err *err)
 {
@@ -209,7 +209,7 @@ static int approve_say_none(const struct api_call *call, const char *text)
     return EXIT_SUCCESS;
 }
 
-/* The person can answer again about files that are not as they saw them. */
+/* Returns whether the user can answer again, because files have changed since they saw them. */
 static bool approve_may_ask_again(const struct err *err)
 {
     return err->reason && (strcmp(err->reason, "DIFF_STALE") == 0 || strcmp(err->reason, "HUNK_UNKNOWN") == 0 ||
@@ -230,7 +230,7 @@ static int approve_send_choices(struct api_call *call, const struct hunk_choices
     return r;
 }
 
-/* Sends the choices until they are approved, refused for another reason than that the files have changed, or none is left. */
+/* Sends the choices until the server approves them, refuses them for another reason than changed files, or no choice is left. */
 static int approve_choices(struct api_call *call, struct hunk_choices *choices, ProtobufCMessage **answer, struct err *err)
 {
     struct client_refusal refusal = { .type = NULL };
@@ -275,7 +275,7 @@ static int approve_ask(struct api_call *call, struct err *err)
     return r == 0 ? approve_tell(call, answer, err) : r;
 }
 
-/* The hash of all changes as they are now, seen or not. */
+/* Reads the hash of all current changes, whether the user has seen them or not. */
 static int approve_take_hash(struct api_call *call, char **ret, struct err *err)
 {
     Sandbox__V1__GetDiffRequest request = SANDBOX__V1__GET_DIFF_REQUEST__INIT;

@@ -52,7 +52,7 @@ static int take_owner(struct api_call *call, int option, const char *argument, s
     return 0;
 }
 
-/* Whose it is: who is here, as the system calls them. */
+/* The default owner: our user name. */
 static char *own_name(void)
 {
     const struct passwd *entry = getpwuid(geteuid());
@@ -60,7 +60,7 @@ static char *own_name(void)
     return entry ? xdup(entry->pw_name) : xprintf("%u", (unsigned) geteuid());
 }
 
-/* What is to go into it is looked at first: one that nothing can be put into is of no use. */
+/* Checks the directory or file first, so that a bad path does not leave an empty codebase. */
 static int check_create(struct api_call *call, struct err *err)
 {
     const char *source = call->word_count > 1 ? call->words[1] : NULL;
@@ -69,7 +69,7 @@ static int check_create(struct api_call *call, struct err *err)
     return source && fd < 0 ? err_errno(err, -errno, "'%s'", source) : 0;
 }
 
-/* The API lets names be equal; but who makes a second one could call neither of them by it. */
+/* The API allows equal names, but the command line could not tell two such codebases apart. */
 static int check_name(struct api_call *call, const char *owner, struct err *err)
 {
     autofree char *taken = NULL;

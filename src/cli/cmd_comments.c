@@ -1,4 +1,4 @@
-/* comments: what reviewers say about the changes of a sandbox. */
+/* comments: lists, adds and resolves the comments of reviewers on the changes of a sandbox. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@ static const struct option options[] = {
 
 struct comments_options {
     int action; /* OPT_ADD, OPT_RESOLVE, OPT_REOPEN, OPT_DELETE; 0: list */
-    char *text; /* of the action: what to add, or the id of a comment */
+    char *text; /* of the action: the text to add, or the id of a comment */
     char *hunk, *actor;
     int32_t line;
     bool is_old_line, only_open;
@@ -136,7 +136,7 @@ static int comments_on_item(const ProtobufCMessage *item, void *cookie, struct e
     return 0;
 }
 
-/* ---- the work ---- */
+/* ---- the actions ---- */
 
 static int comments_run_list(struct api_call *call, struct err *err)
 {

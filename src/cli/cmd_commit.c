@@ -1,4 +1,4 @@
-/* pending, provenance and commit: of changes that were approved. */
+/* pending, provenance and commit: what becomes of approved changes. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,14 +48,14 @@ static int commit_take_option(struct api_call *call, int option, const char *arg
     return 0;
 }
 
-/* The directory that --project names. "" without the option. */
+/* Returns the directory named by --project, or "" without it. */
 static int commit_find_project(const struct commit_options *o, char **ret, struct err *err)
 {
     *ret = o->project ? realpath(o->project, NULL) : xdup("");
     return *ret ? 0 : err_errno(err, -errno, "--project '%s'", o->project);
 }
 
-/* A path made absolute by where we are; it need not be there. */
+/* Makes a path absolute. The path need not exist here. */
 static char *make_absolute(const char *path)
 {
     autofree char *real = realpath(path, NULL), *here = NULL;
@@ -159,7 +159,7 @@ static void commit_print_files(FILE *out, Sandbox__V1__CommitFile *const *files,
     }
 }
 
-/* Without sandboxes, and without a project, the directory here is meant. */
+/* Without sandboxes and --project, the project of the current directory is used. */
 static int commit_choose_project(const struct api_call *call, char **ret, struct err *err)
 {
     const struct commit_options *o = call->own;

@@ -8,8 +8,8 @@
 #include "wire/runtime_type.h"
 
 /*
- * The scripts know nothing of verbs and options: they ask 'agentfense help' and 'agentfense VERB --help', so what they offer is what this program
- * has. Ids, names and presets are asked for likewise.
+ * The scripts contain no list of verbs, options, ids or presets: they run 'agentfense help', 'agentfense VERB --help' and the listing verbs. So their
+ * offers cannot differ from this program.
  */
 static const char help[] = "usage: agentfense completion bash|zsh|fish\n\n"
                            "Prints a script that completes verbs, options and ids. For this shell, and for good:\n\n"
@@ -22,7 +22,7 @@ static const char help[] = "usage: agentfense completion bash|zsh|fish\n\n"
                            "         agentfense completion fish > ~/.config/fish/completions/agentfense.fish\n\n"
                            "'make install' has done so for everybody.\n";
 
-/* In the language of sh: what may stand where word number $1 (from 1) of the rest is being typed. $5 is the word before it. */
+/* Shell code that prints the completions for word number $1 (from 1) of those after the verb. $5 is the word before it. */
 #define WORDS_FUNCTION                                                                                                         \
     "_agentfense_names() {\n"                                                                                                  \
     "    \"$@\" 2>/dev/null | awk 'NR > 1 { print $1; if ($2 != \"-\") print $2 }'\n"                                          \
@@ -75,7 +75,7 @@ static const char zsh_script[] =
     "        \"$words[CURRENT - 1]\")\"})\n"
     "    compadd -a found || _files\n"
     "}\n"
-    "if [ \"$funcstack[1]\" = _agentfense ]; then\n" /* found by its name in fpath */
+    "if [ \"$funcstack[1]\" = _agentfense ]; then\n" /* zsh autoloads this file from fpath as a function */
     "    _agentfense \"$@\"\n"
     "else\n"
     "    compdef _agentfense agentfense\n"

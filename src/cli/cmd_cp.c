@@ -1,4 +1,4 @@
-/* codebase put, codebase get, and cp, which is whichever of the two its words mean. */
+/* codebase put, codebase get, and cp, which does either, depending on its words. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -150,7 +150,7 @@ static const char help[] =
 
 static const struct option cp_options[] = { PUT_OPTIONS, GET_OPTIONS, API_LONG_OPTIONS };
 
-/* Where the path begins in CODEBASE:PATH; NULL: it is a file here. */
+/* Returns the path in CODEBASE:PATH, or NULL if the word names a local file. */
 static const char *path_in(const char *word)
 {
     const char *colon = strchr(word, ':'), *slash = strchr(word, '/');

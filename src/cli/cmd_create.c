@@ -125,7 +125,7 @@ static const struct option options[] = {
 
 /* A repeated field of a request. */
 struct word_list {
-    char **items; /* owned, each too */
+    char **items; /* owned, and so are the strings */
     size_t count, cap;
 };
 
@@ -137,12 +137,12 @@ struct create_options {
     Google__Protobuf__Duration expires;
     bool has_limits, has_expires, starts;
     const char *name, *net, *image, *key, *driver, *profile;
-    const char *codebase, *directory; /* as they were typed; one of them */
+    const char *codebase, *directory; /* as the user typed them; one is set */
     const char *project, *owner, *owner_type;
     struct word_list reserved, tags;
     char *behavior; /* owned: a JSON object */
     bool no_lock, host_mount, restarts;
-    const struct runtime_type *runtime; /* NULL: as the server is configured */
+    const struct runtime_type *runtime; /* NULL: the server's default */
     Sandbox__V1__SyncMode sync;
 };
 
@@ -187,7 +187,7 @@ static int create_take_limit(struct create_options *o, int option, const char *a
     }
 }
 
-/* "a,b" as well, which --reserved-paths takes. */
+/* Adds a path, or with `is_split` each path of the list "a,b". */
 static int create_take_reserved(struct create_options *o, const char *list, bool is_split, struct err *err)
 {
     for (const char *end; *list; list = *end ? end + 1 : end) {
@@ -218,7 +218,7 @@ static int create_take_base_option(struct create_options *o, int option, const c
     case OPT_CODEBASE:
         o->codebase = argument;
         return 0;
-    case 's': /* an older spelling of a directory: its sandbox starts at once, and again with the server */
+    case 's': /* another spelling of a directory; such a sandbox starts at once, and again with the server */
         if (!*argument)
             return err_invalid(err, "--scope is empty; '.' is where you are");
         o->directory = argument;
@@ -320,7 +320,7 @@ static int create_take(struct api_call *call, int option, const char *argument, 
     }
 }
 
-/* A word means a directory if it is one or has a slash, and otherwise a codebase. */
+/* A word names a directory if one exists or the word has a slash, and otherwise a codebase. */
 static int create_check_base(struct api_call *call, struct create_options *o, struct err *err)
 {
     const char *word = call->word_count > 0 ? call->words[0] : NULL;
@@ -405,7 +405,7 @@ static void create_fill(struct create_options *o, Sandbox__V1__CreateSandboxRequ
     }
 }
 
-/* Makes a path absolute by where we are: the server is elsewhere. */
+/* Makes a path absolute, because the server has another working directory. */
 static char *create_absolute(const char *path)
 {
     autofree char *real = realpath(path, NULL), *here = NULL;
@@ -416,7 +416,7 @@ static char *create_absolute(const char *path)
     return here ? xprintf("%s/%s", here, path) : xdup(path);
 }
 
-/* What to do about a path that another sandbox has reserved. */
+/* Adds advice to the error for a path that another sandbox has reserved. */
 static int create_explain(int r, struct err *err)
 {
     autofree char *text = xdup(err->text);
@@ -446,7 +446,7 @@ static int create_run(struct api_call *call, struct err *err)
     create_fill(o, &request);
     request.codebase_id = create_text(codebase);
     request.directory = create_text(scope);
-    /* Without --project the directory is a project of its own, whatever the server's default project is. */
+    /* Without --project the directory is its own project, whatever the server's default project is. */
     request.project_root = create_text(project ? project : scope);
     r = client_ask(call->client, "CreateSandbox", &request.base, &made, err);
     if (r < 0)

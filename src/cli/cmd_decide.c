@@ -71,7 +71,7 @@ static char *decide_actor(const struct api_call *call)
     return o->actor ? o->actor : (char *) "";
 }
 
-/* The number whose name is `prefix` and `word`, as in "REBASE_STRATEGY_" and "ours". */
+/* Finds the enum value whose name is `prefix` and `word`: "REBASE_STRATEGY_" and "ours". */
 static int decide_take_word(const char *option, const char *word, const ProtobufCEnumDescriptor *descriptor, const char *prefix,
                             int *ret, struct err *err)
 {

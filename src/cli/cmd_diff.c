@@ -1,4 +1,4 @@
-/* diff: prints the changes of a sandbox, and tells the server which of them were shown. */
+/* diff: prints the changes of a sandbox, and reports to the server which files it printed. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@
 #include <sandbox/v1/codebase.pb-c.h>
 
 #define SHOWN_BATCH 10000
-#define READER_MS 100 /* for a reader that takes the output and leaves, as head(1) does */
+#define READER_MS 100 /* wait for a reader that closes its end early, as head(1) does */
 #define HEAD_MAX 512
 
 enum { OPT_STAT = 1, OPT_NAME_ONLY, OPT_PATCH };
@@ -33,7 +33,7 @@ static const struct option options[] = {
 };
 
 struct diff_options {
-    int form; /* 0: text, or one of the options */
+    int form; /* 0: text; otherwise the option that was given */
 };
 
 static void diff_warn_deep(long long count)
@@ -43,7 +43,7 @@ static void diff_warn_deep(long long count)
                 count == 1 ? "y is" : "ies are");
 }
 
-/* ---- files that were shown ---- */
+/* ---- files that were printed ---- */
 
 typedef Sandbox__V1__MarkDiffShownRequest__HashesEntry hash_entry;
 
@@ -73,8 +73,7 @@ static void shown_files_done(struct shown_files *shown)
     *shown = (struct shown_files){ 0 };
 }
 
-/* Only the program that prints a diff knows whether the output arrived. When a reader left before the end, nobody knows how far it read:
- * then nothing was shown. */
+/* Only this program knows whether its output arrived. If the reader closed its end early, this cannot know how far it read, and reports no files. */
 static int shown_files_mark(const struct shown_files *shown, struct api_call *call, struct err *err)
 {
     autofree hash_entry **batch = xalloc(SHOWN_BATCH * sizeof(*batch));
@@ -99,16 +98,16 @@ static int shown_files_mark(const struct shown_files *shown, struct api_call *ca
 
 /* ---- as text ---- */
 
-/* The bytes of a patch come in pieces between lines: "LENGTH" before a piece, "0 ID HASH" after the last piece of a file. */
+/* A patch comes in pieces between lines: "LENGTH" before each piece, and "0 ID HASH" after the last piece of a file. */
 struct patch_printer {
-    bool is_safe; /* the text is made safe before it is printed, for the server may be somebody else's */
+    bool is_safe; /* escape the text, because another user's server may have sent it */
     struct diff_print print;
-    struct buf rest;  /* a line whose end has not come yet */
-    struct buf head;  /* the same, of a line between pieces */
-    size_t piece_len; /* bytes of the piece that are still to come */
+    struct buf rest;  /* a line whose end has not arrived */
+    struct buf head;  /* the same, for a line between pieces */
+    size_t piece_len; /* bytes of the piece that have not arrived */
     size_t len;
     long long deep_count;
-    struct shown_files *shown; /* borrowed: the files that have come whole */
+    struct shown_files *shown; /* borrowed: files that arrived completely */
 };
 
 static void patch_print_lines(struct patch_printer *printer, size_t len)
@@ -229,7 +228,7 @@ struct json_printer {
     bool has_begun, has_file;
 };
 
-/* Prints the diff without the end of its object, up to the list of files. */
+/* Prints the diff up to its list of files. The end of its object follows later. */
 static int json_print_diff(const Sandbox__V1__Diff *diff, void *cookie, struct err *err)
 {
     struct json_printer *printer = cookie;
@@ -330,7 +329,7 @@ static int diff_print_name(Sandbox__V1__FileChange *file, void *cookie, struct e
     return r < 0 ? output_refused(r, "writing the changes", err) : 0;
 }
 
-/* Counts are in columns, which are as wide as the longest name: they are printed when all have come. */
+/* The column is as wide as the longest name, so this prints only after all files have arrived. */
 static int diff_run_brief(struct api_call *call, bool is_stat, struct err *err)
 {
     autodone(file_list) struct file_list files = { 0 };

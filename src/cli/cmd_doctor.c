@@ -86,7 +86,7 @@ static void print_text(const struct doctor *doctor)
         printf("\n%s\n", verdicts[doctor_verdict(doctor)]);
 }
 
-/* Where a trial may be made: beside the sandboxes if there are any yet, for it is their file system that counts. */
+/* Returns the directory for trials: that of the sandboxes if it exists, because its file system is the one that counts. */
 static const char *trial_place(char out[PATH_MAX])
 {
     autodone(state_dir) struct state_dir state_dir = STATE_DIR_NONE;
@@ -98,7 +98,7 @@ static const char *trial_place(char out[PATH_MAX])
     return out;
 }
 
-/* What keeps the changes of workspaces apart; `auto` is the first that works. */
+/* Lists the drivers for sandboxes over a directory. `auto` is the first that works. */
 static void add_drivers(struct doctor *doctor)
 {
     static const char *const names[] = { "driver fence", "driver overlayfs", "driver copy" };

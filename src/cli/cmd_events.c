@@ -20,8 +20,8 @@
 #include <sandbox/v1/sandbox.pb-c.h>
 
 #define FOLLOW_MS 500
-#define PAYLOAD_SHOWN 100 /* bytes, in a table; --json has all of it */
-/* Looked back further than the last one seen: events of several writers may come to the store a little out of order. */
+#define PAYLOAD_SHOWN 100 /* bytes in the table; --json prints all */
+/* Each poll starts this long before the last event seen, because several writers may store their events slightly out of order. */
 #define LOOK_BACK_SEC 2
 
 #define EVENT_OPTIONS_HELP                                                                                                     \
@@ -56,15 +56,15 @@ static const struct option options[] = {
 struct events_options {
     bool follows, has_since;
     const char *type, *codebase, *process;
-    int64_t tail; /* with has_tail */
+    int64_t tail; /* valid if has_tail */
     bool has_tail;
     Google__Protobuf__Timestamp since;
-    /* Of following. */
+    /* State of --follow. */
     struct api_call *call;
     struct sequences {
         int64_t *items; /* owned */
         size_t count, cap;
-    } seen, now; /* what the last look showed, and this one */
+    } seen, now; /* ids from the last poll, and from this one */
 };
 
 static int events_take_since(struct events_options *o, const char *text, struct err *err)
@@ -146,7 +146,7 @@ static bool events_is_new(struct events_options *o, int64_t sequence)
     return true;
 }
 
-/* What this look did not show, none to come will: `since` only grows. */
+/* Forget ids that this poll did not return: `since` only grows, so no later poll returns them. */
 static void events_end_look(struct events_options *o)
 {
     struct sequences old = o->seen;

@@ -18,7 +18,7 @@
 #include "cli/setting_options.h"
 #include <sandbox/v1/process.pb-c.h>
 
-/* What goes with a request has to fit into it. */
+/* The input is a field of the request, whose size is limited. */
 #define INPUT_BYTES_MAX ((size_t) 2 << 20)
 
 #define COMMAND_OPTIONS_HELP                                                                                                   \
@@ -206,7 +206,7 @@ static int exec_read_input(const struct exec_options *o, struct buf *out, struct
 {
     int r;
 
-    /* Without -i our standard input may be a pipe that never ends, or a list that the next command of a loop is to read. */
+    /* Without -i this does not read standard input: it may be a pipe that never ends, or the list that a shell loop reads. */
     if (!o->has_input)
         return 0;
     r = exec_read_all(out);
@@ -218,7 +218,7 @@ static int exec_read_input(const struct exec_options *o, struct buf *out, struct
     return r < 0 ? err_errno(err, r, "reading standard input") : 0;
 }
 
-/* A sandbox gets its network and its profile when it starts: a command that counts on others must not run. */
+/* A sandbox gets its network and profile only when it starts. If they differ from the ones requested here, the command must not run. */
 static int exec_check_sandbox(struct api_call *call, const char *id, struct err *err)
 {
     const struct exec_options *o = call->own;
@@ -252,7 +252,7 @@ static json_t *exec_limits_json(const struct exec_options *o)
     return limits;
 }
 
-/* With input, a terminal or limits of its own. */
+/* Runs the command with input, a terminal or limits of its own. */
 static int exec_on_console(struct api_call *call, const char *id, struct err *err)
 {
     const struct exec_options *o = call->own;
@@ -354,7 +354,7 @@ static void exec_done(struct api_call *call)
     entry_list_done(&((struct exec_options *) call->own)->env);
 }
 
-/* People know "-it" from other tools, but our -t takes a time: the two letters together are an option of their own. */
+/* People know "-it" from other tools, but our -t takes a time. So "-it" is an option of its own. */
 static void exec_translate_it(int argc, char **argv)
 {
     static char tty[] = "--tty";

@@ -18,7 +18,7 @@ static const char help[] = "usage: agentfense inspect [options] ID...\n\n"
 
 static const struct option options[] = { API_LONG_OPTIONS };
 
-/* "limit of memory: 48.0 GB (default; not enforced: ...)". */
+/* Prints "limit of memory: 48.0 GB (default; not enforced: ...)". */
 static void inspect_print_limit(const Sandbox__V1__LimitInForce *limit)
 {
     char size[SIZE_TEXT_MAX];
@@ -44,7 +44,7 @@ static void inspect_print_sandbox(Sandbox__V1__Sandbox *sandbox)
 {
     size_t count = sandbox->n_limits, rule_count = sandbox->n_permissions;
 
-    /* Each limit has a line of its own after the fields, and a preset alone has a hundred rules. */
+    /* Print each limit on its own line after the fields, and do not print the rules: a preset alone has a hundred. */
     sandbox->n_limits = 0;
     sandbox->n_permissions = 0;
     api_print_fields(&sandbox->base);

@@ -25,15 +25,15 @@
 
 #define CLIENTS 64
 
-/* Someone at the control socket. */
+/* A connection to the control socket. */
 struct client {
-    int fd; /* owned; -1: a free place */
+    int fd; /* owned; -1: the entry is free */
     uint64_t came;
     size_t used;
-    char line[8192]; /* a request with the longest path and more */
+    char line[8192]; /* large enough for a request with the longest path */
 };
 
-/* Everything the verb has while the mount lives. */
+/* The state of the verb while the file system is mounted. */
 struct mounted {
     struct client clients[CLIENTS];
     uint64_t arrivals;
@@ -43,7 +43,7 @@ struct mounted {
     int control_fd; /* -1: none */
     struct stat control_st;
     int events_fd;  /* -1: none */
-    int done_fd[2]; /* closed for writing when fence_run() has returned */
+    int done_fd[2]; /* the writing end is closed when fence_run() returns */
 };
 
 static bool base_has_workspace(const char *base)
@@ -69,7 +69,7 @@ static int load_rules(const struct mount_options *o, const char *only_file, stru
     return r < 0 ? r : compile(o, &rules, ret, err);
 }
 
-/* One line for one refusal: whatever a stranger named, JSON keeps it from forging another. */
+/* Writes one line for each refusal. JSON escapes newlines in file names, so a name cannot forge a line. */
 static void on_denial(const struct fence_denial *d, void *cookie)
 {
     struct mounted *m = cookie;
@@ -181,7 +181,7 @@ static void client_close(struct client *c)
     *c = (struct client){ .fd = -1 };
 }
 
-/* Takes what came and answers every whole line. An answer that nobody takes, or a line too long, ends the talk. */
+/* Reads a piece and answers each complete line. Closes the connection if a line is too long or the client does not read its answers. */
 static void client_serve(struct mounted *m, struct client *c)
 {
     ssize_t n = recv(c->fd, c->line + c->used, sizeof(c->line) - c->used, MSG_DONTWAIT);
@@ -203,7 +203,7 @@ static void client_serve(struct mounted *m, struct client *c)
         client_close(c);
 }
 
-/* When all places are taken, whoever has been there longest without a word makes room. */
+/* If all entries are in use, the new connection replaces the oldest one. */
 static void client_accept(struct mounted *m)
 {
     int fd = accept4(m->control_fd, NULL, NULL, SOCK_CLOEXEC);
@@ -220,7 +220,7 @@ static void client_accept(struct mounted *m)
     place->came = ++m->arrivals;
 }
 
-/* What is there stays, unless it is a socket that nobody listens on: what a mount that was killed left behind. */
+/* Removes a socket that no process listens on, which a killed mount has left, and refuses any other file. */
 static int clear_control(const struct sockaddr_un *address, struct err *err)
 {
     const char *path = address->sun_path;
@@ -232,7 +232,7 @@ static int clear_control(const struct sockaddr_un *address, struct err *err)
     if (!S_ISSOCK(st.st_mode))
         return err_set(err, ERR_ALREADY_EXISTS, -EEXIST,
                        "--control '%s' is there and not a socket: name a path where nothing is", path);
-    /* EAGAIN: its queue is full, so somebody is there. EPROTOTYPE: a socket of another kind, which is not ours to replace. */
+    /* EAGAIN: the queue of a listening process is full. EPROTOTYPE: a socket of another type, which we did not create. */
     if (connect(fd, (const struct sockaddr *) address, sizeof(*address)) == 0 || errno != ECONNREFUSED)
         return err_set(err, ERR_FAILED_PRECONDITION, -EADDRINUSE, "--control '%s' is in use: somebody answers there", path);
     return unlink(path) < 0 && errno != ENOENT ? err_errno(err, -errno, "--control '%s'", path) : 0;
@@ -252,7 +252,7 @@ static int listen_control(struct mounted *m, const char *path, struct err *err)
     if (r < 0)
         return r;
     fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    /* The mode it has before bind(2) is what its file is made with: there is no moment at which it is open to others. */
+    /* bind(2) creates the file with the mode of the socket, so other users cannot open it at any moment. */
     if (fd < 0 || fchmod(fd, 0600) < 0 || bind(fd, (struct sockaddr *) &address, sizeof(address)) < 0)
         return err_errno(err, -errno, "control socket '%s'", path);
     m->control_fd = steal_fd(&fd);
@@ -261,7 +261,7 @@ static int listen_control(struct mounted *m, const char *path, struct err *err)
     return 0;
 }
 
-/* Not what somebody else has put there since. */
+/* Removes only our own socket, in case another file has replaced it. */
 static void remove_control(struct mounted *m)
 {
     const char *path = m->options->control_path;
@@ -286,7 +286,7 @@ static void handle_signal(struct mounted *m)
         fprintf(stderr, "agentfense: keeping the old rules: %s\n", err.text);
 }
 
-/* Signals and the control socket, beside the thread that serves the mount. */
+/* Handles signals and the control socket, in a thread beside the one that serves the mount. */
 static void *attend(void *arg)
 {
     struct mounted *m = arg;
@@ -354,7 +354,7 @@ static int prepare(struct mounted *m, struct err *err)
             return err_errno(err, -errno, "events file '%s'", o->events_path);
         o->config.on_denial = on_denial;
     }
-    /* Before there is a mount or a delta to take back. Who connects now is answered once it is mounted. */
+    /* Listen before there is a mount or a delta to undo. A client that connects now gets its answers once the file system is mounted. */
     if (o->control_path && (r = listen_control(m, o->control_path, err)) < 0)
         return r;
     o->config.rules = rules;

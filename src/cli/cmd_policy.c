@@ -51,7 +51,7 @@ static const struct option long_options[] = {
     { 0 },
 };
 
-/* What the options name, loaded: the rules, compiled for the codebase they are for. */
+/* Loads the rules that the options name and compiles them for their codebase. */
 static int load_rules(const struct options *options, struct ruleset **ret_rules, struct err *err)
 {
     autodone(rule_list) struct rule_list list = RULE_LIST_EMPTY;
@@ -120,7 +120,7 @@ static const char *shown_level(const struct policy_tree_entry *entry)
     return entry->is_passage ? "passage" : level_name(entry->level);
 }
 
-/* Calls `on_entry` for each entry but those in hidden directories that show nothing: the directory's own line says it all. */
+/* Calls `on_entry` for each entry, except for those in hidden directories without visible files: the directory's own line suffices. */
 static void each_shown(const struct policy_tree *tree, void (*on_entry)(const struct policy_tree_entry *entry, json_t *all),
                        json_t *all)
 {
@@ -233,7 +233,7 @@ static json_t *explanation_json(const struct rule_list *list, const struct expla
     return o;
 }
 
-/* What there is to say of a hidden path that, as a directory, could still be shown. */
+/* Explains whether a hidden directory is still listed because it leads to visible files. */
 static void print_passage(const struct explanation *e, const struct policy_tree *tree)
 {
     const struct policy_tree_entry *entry = tree ? policy_tree_find(tree, e->path) : NULL;
@@ -270,7 +270,7 @@ static void print_explanation(const struct rule_list *list, const struct explana
     print_passage(e, tree);
 }
 
-/* People name files as the sandbox shows them: beneath /workspace. */
+/* Strips /workspace from a path, because people name files as they appear in the sandbox. */
 static const char *without_workspace(const struct options *options, const char *path)
 {
     static const char workspace[] = "/workspace";
@@ -388,7 +388,7 @@ static const struct {
     { "lint", run_lint, false },
 };
 
-/* Returns 0, or an exit code below 0 minus one: -1 - code. */
+/* Returns 0 to go on, or -1 - CODE to exit with CODE. */
 static int parse_options(int argc, char **argv, struct options *options)
 {
     int option;
@@ -442,7 +442,7 @@ static int run_policy(int argc, char **argv)
     for (size_t i = 0; i < ARRAY_LEN(subverbs); i++) {
         if (strcmp(name, subverbs[i].name) != 0)
             continue;
-        argv[1] = argv[0]; /* who refuses an option, as getopt(3) tells it */
+        argv[1] = argv[0]; /* getopt(3) prints argv[0] in its errors */
         code = parse_options(argc - 1, argv + 1, &options);
         if (code < 0)
             code = -1 - code;

@@ -27,7 +27,7 @@ enum { OPT_RUNNING = 1, OPT_PID, OPT_ALL, OPT_TAIL };
 
 struct process_options {
     bool only_running, is_all, follows;
-    const char *pid; /* another way to say a word */
+    const char *pid; /* --pid, an alternative to the word */
     int64_t tail;
 };
 
@@ -75,7 +75,7 @@ static void process_add_row(struct grid *grid, const ProtobufCMessage *item)
 {
     const Sandbox__V1__Process *process = (const void *) item;
     bool runs = process->status == SANDBOX__V1__PROCESS_STATUS__PROCESS_STATUS_RUNNING;
-    /* 'exec' hands a single word to a shell; people look for the word. */
+    /* 'exec' passes a single word to a shell; the list shows only that word. */
     static const char shell[] = "/bin/sh -c ";
     const char *line = process->command;
     char age[AGE_TEXT_MAX], ended[32];

@@ -1,4 +1,4 @@
-/* prune: frees the disk that sandboxes take which nobody needs any more. 'gc' is an older name. */
+/* prune: frees the disk space of sandboxes that are no longer needed. 'gc' is an older name. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,7 +38,7 @@ static const struct option options[] = {
     { "decided", required_argument, NULL, OPT_DECIDED },
     { "trash", required_argument, NULL, OPT_TRASH },
     { "limit", required_argument, NULL, OPT_LIMIT },
-    /* Older scripts give these: the audit knows who called, and decided sandboxes are always included. */
+    /* Ignored, for older scripts: the audit log gets the caller's name, and decided sandboxes are always included. */
     { "actor", required_argument, NULL, OPT_ACTOR },
     { "include-terminal", no_argument, NULL, OPT_TERMINAL },
     API_LONG_OPTIONS,
@@ -51,7 +51,7 @@ struct prune_options {
     bool is_dry, has_policy;
 };
 
-/* 0 is a span here: at once. */
+/* Unlike other durations, this one may be 0: at once. */
 static int prune_take_span(struct prune_options *o, const char *option, const char *text, Google__Protobuf__Duration *span,
                            Google__Protobuf__Duration **ret, struct err *err)
 {

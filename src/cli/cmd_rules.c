@@ -86,7 +86,7 @@ enum { OPT_SHOW_HIDDEN = 1 };
 struct change_options {
     struct policy_options policy;
     bool shows_hidden;
-    struct rule_list rules; /* those that were named */
+    struct rule_list rules; /* the rules on the command line */
 };
 
 static int rules_take_change(struct api_call *call, int option, const char *argument, struct err *err)
@@ -109,7 +109,7 @@ static void rules_done_change(struct api_call *call)
     rule_list_done(&o->rules);
 }
 
-/* The sandbox, and a list of the rules it has. */
+/* Reads the sandbox and its rules. */
 static int rules_read_sandbox(struct api_call *call, ProtobufCMessage **ret, struct rule_list *rules, struct err *err)
 {
     int r = lookup_get_sandbox(call->client, call->words[0], ret, err);
@@ -259,7 +259,7 @@ static void rules_print_decider(const Sandbox__V1__PermissionRule *rule, bool is
     putchar('\n');
 }
 
-/* As 'agentfense policy explain' has it. Whether the path exists, and anything in it, is not asked. */
+/* Prints in the format of 'agentfense policy explain', without the lines on whether the path exists and what it contains. */
 static void rules_print_explanation(const Sandbox__V1__ExplainPermissionResponse *answer)
 {
     bool is_root = strcmp(answer->path, "/") == 0;

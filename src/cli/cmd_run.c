@@ -29,7 +29,7 @@
 struct run_sandbox {
     char id[SANDBOX_NAME_MAX], name[SANDBOX_NAME_MAX];
     int dir_fd;                  /* owned */
-    struct sandbox_spec *before; /* owned: what its spec said before options changed it; NULL: the same */
+    struct sandbox_spec *before; /* owned: the spec before options changed it; NULL: unchanged */
 };
 
 #define RUN_SANDBOX_NONE ((struct run_sandbox){ .dir_fd = -1 })
@@ -40,10 +40,10 @@ static void run_sandbox_done(struct run_sandbox *sandbox)
     sandbox_spec_free(sandbox->before);
 }
 
-/* What a sandbox changed, as 'agentfense diff' will show it. */
+/* Counts of the changes, as 'agentfense diff' would show them. */
 struct tally {
     size_t added, modified, deleted; /* files */
-    bool has_others;                 /* directories, and what no diff shows: .git */
+    bool has_others;                 /* directories, and changes that no diff shows, such as those in .git */
 };
 
 static int take_tally(const char *delta, struct tally *ret, struct err *err)
@@ -101,16 +101,15 @@ static void print_summary(const char *name, const struct tally *tally, bool kept
     fprintf(stderr, "agentfense: %zu file%s changed (%zu added, %zu modified, %zu deleted)", total, total == 1 ? "" : "s",
             tally->added, tally->modified, tally->deleted);
     if (kept && isatty(STDERR_FILENO))
-        fprintf(stderr, "\n  see:  agentfense diff %s\n  keep: agentfense approve %s\n  drop: agentfense rm %s\n", name,
-                name, name);
-    else if (kept)
-        fprintf(stderr, "; see: agentfense diff %s, keep: agentfense approve %s, drop: agentfense rm %s\n", name, name,
+        fprintf(stderr, "\n  see:  agentfense diff %s\n  keep: agentfense approve %s\n  drop: agentfense rm %s\n", name, name,
                 name);
+    else if (kept)
+        fprintf(stderr, "; see: agentfense diff %s, keep: agentfense approve %s, drop: agentfense rm %s\n", name, name, name);
     else
         fprintf(stderr, ", and dropped\n");
 }
 
-/* A sandbox in which nothing changed is of no more use. */
+/* Removes the sandbox if nothing changed in it. */
 static int conclude(struct state_dir *state_dir, const struct run_sandbox *sandbox, const struct run_options *o,
                     const struct ctl_finished *result, int code)
 {
@@ -191,7 +190,7 @@ static int resolve_base(struct run_options *o, struct err *err)
     return 0;
 }
 
-/* As realpath(3), also for a path whose end is not there yet. */
+/* Like realpath(3), but the last components of the path may be missing. */
 static char *resolve_missing(const char *path)
 {
     autofree char *part = xdup(path);
@@ -209,7 +208,7 @@ static char *resolve_missing(const char *path)
     return xprintf("%s%s", strcmp(above, "/") == 0 ? "" : above, path + strlen(part));
 }
 
-/* Before the first step of ours that would make something in the directory. */
+/* Must run before any step that creates files in the directory. */
 static int check_home(const struct run_options *o, struct err *err)
 {
     autofree char *home = state_dir_find_path(err);
@@ -227,7 +226,7 @@ static int check_home(const struct run_options *o, struct err *err)
     return 0;
 }
 
-/* Only the user's own rules can be off; without any there is nothing to look at. */
+/* Checks only the user's own rules: with a preset alone there is nothing to check. */
 static int warn_of_rules(const struct run_options *o, const struct rule_list *rules, struct err *err)
 {
     struct ruleset_options options = { 0 };
@@ -267,7 +266,7 @@ static int fill_rules(struct run_options *o, struct err *err)
     return r;
 }
 
-/* What can be refused before anything is made. */
+/* Checks all that can be refused before anything is created. */
 static int prepare(struct run_options *o, struct err *err)
 {
     int r = resolve_base(o, err);
@@ -277,7 +276,7 @@ static int prepare(struct run_options *o, struct err *err)
     return r < 0 ? r : fill_rules(o, err);
 }
 
-/* One that exists already. */
+/* Finds the existing sandbox that --in or --last names. */
 static int find_sandbox(const struct run_options *o, struct state_dir *state_dir, struct run_sandbox *ret, struct err *err)
 {
     autoptr(sandbox_spec) spec = NULL;
@@ -294,7 +293,7 @@ static int find_sandbox(const struct run_options *o, struct state_dir *state_dir
     return run_again_change(o, ret->dir_fd, ret->name, &ret->before, err);
 }
 
-/* The sandbox's directory is there when it returns. */
+/* Creates the sandbox's directory, or opens that of an existing sandbox. */
 static int make_sandbox(struct run_options *o, struct state_dir *state_dir, struct run_sandbox *ret, struct err *err)
 {
     int r;
@@ -318,7 +317,7 @@ static char *workdir_of(const struct run_options *o)
     return *o->workdir == '/' ? xdup(o->workdir) : xprintf("%s/%s", RUNTIME_WORKSPACE, o->workdir);
 }
 
-/* A prompt that says where one is; TERM so that programs know what they draw on. */
+/* Sets a prompt that names the sandbox, and our TERM, because the command draws on our terminal. */
 static char **make_env(const struct run_options *o, const char *name)
 {
     const char *term = getenv("TERM");
@@ -363,7 +362,7 @@ static int run_in(struct run_options *o, const char *name, struct launch *sandbo
     return r;
 }
 
-/* Interrupted before there was a command to tell. */
+/* Returns the exit code after an interrupt that came before the command had started. */
 static int interrupted(int signal_fd)
 {
     struct signalfd_siginfo info = { 0 };
@@ -371,7 +370,7 @@ static int interrupted(int signal_fd)
     return read(signal_fd, &info, sizeof(info)) == sizeof(info) ? 128 + (int) info.ssi_signo : EXIT_OURS;
 }
 
-/* Something takes its time: what, and how far it is. Comes from another program: escaped. */
+/* Prints one step of a slow start. The text comes from another program, so it is escaped. */
 static void tell_step(const char *text, void *cookie)
 {
     const struct run_options *o = cookie;
@@ -383,7 +382,7 @@ static void tell_step(const char *text, void *cookie)
     fputc('\n', stderr);
 }
 
-/* A sandbox that never ran is not left behind, and one that exists is left as it was. */
+/* If the start fails, removes a new sandbox, and restores the spec of an existing one. */
 static int start_sandbox(struct run_options *o, struct state_dir *state_dir, const struct run_sandbox *sandbox, int signal_fd,
                          struct launch *ret, struct err *err)
 {
@@ -404,7 +403,7 @@ static int start_sandbox(struct run_options *o, struct state_dir *state_dir, con
     return r;
 }
 
-/* Refusals of the command's last moments, which came after its end. */
+/* Prints refusals that arrive after the command has ended. */
 static void show_late(const struct ctl_reply *reply, void *cookie)
 {
     if (((const struct run_options *) cookie)->is_verbose)
@@ -435,7 +434,7 @@ static int run_sandbox(struct run_options *o, struct err *err)
         return interrupted(signal_fd);
     if (r < 0)
         return r;
-    /* Whatever became of the command, what it wrote is there. */
+    /* Report the changes however the command ended: what it wrote is kept. */
     if (run_in(o, made.name, &sandbox, signal_fd, &result, err) < 0)
         snprintf(result.text, sizeof(result.text), "%s", err->text);
     int code = exit_code(o, &result);

@@ -1,4 +1,4 @@
-/* shell and attach: a terminal of a sandbox on ours. */
+/* shell and attach: connect our terminal to one in a sandbox. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -89,7 +89,7 @@ static int shell_check(struct api_call *call, struct err *err)
 
 static int shell_run(struct api_call *call, struct err *err)
 {
-    /* The sandbox's own shell looks for the best one, since only there it is known what exists. */
+    /* Only inside the sandbox is it known which shells exist, so /bin/sh finds the best one there. */
     static const char best[] = "command -v bash >/dev/null 2>&1 && exec bash; exec sh";
     const struct shell_options *o = call->own;
     autofree char *chosen = o->shell ? xprintf("exec %s", o->shell) : xdup(best), *id = NULL;
@@ -113,7 +113,7 @@ static int shell_run(struct api_call *call, struct err *err)
 /* ---- attach ---- */
 
 struct terminals {
-    struct buf ids; /* with commas between */
+    struct buf ids; /* separated by commas */
     size_t count;
 };
 
@@ -123,7 +123,7 @@ static int attach_on_process(const ProtobufCMessage *item, void *cookie, struct 
     struct terminals *found = cookie;
 
     (void) err;
-    /* With a user_time its command has exited, and only what that left in the background runs on, without a terminal. */
+    /* A process with a user_time has exited, and only its background children still run, without a terminal. */
     if (process->terminal && process->status == SANDBOX__V1__PROCESS_STATUS__PROCESS_STATUS_RUNNING && !process->user_time)
         buf_addf(&found->ids, "%s%s", found->count++ > 0 ? ", " : "", process->id);
     return 0;

@@ -61,7 +61,7 @@ static int status_on_codebase(const ProtobufCMessage *item, void *cookie, struct
     return 0;
 }
 
-/* "0 pending, 1 running, ...". */
+/* Prints "0 pending, 1 running, ...". */
 static void status_print_counts(const struct tally *tally)
 {
     fputs("sandboxes:", stdout);

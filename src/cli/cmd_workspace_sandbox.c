@@ -1,6 +1,6 @@
 /*
- * Our other name, 'workspace-sandbox': the verbs, options and variables of a tool that people know, each said in the words of ours. What
- * it prints and how it ends is as 'agentfense' has it.
+ * 'workspace-sandbox' is our second program name: it accepts the verbs, options and variables of another tool that people know, and translates them
+ * into ours. Output and exit codes are those of 'agentfense'.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -79,7 +79,7 @@ static int open_config_dir(bool create)
     return fd < 0 ? -errno : fd;
 }
 
-/* An object; empty when there is none. */
+/* Returns an empty object if there is no file. */
 static json_t *load_config(void)
 {
     autodone(buf) struct buf text = BUF_EMPTY;
@@ -125,7 +125,7 @@ static int configure(int argc, char **argv)
     return r < 0 ? EXIT_OURS : EXIT_SUCCESS;
 }
 
-/* ---- whom to talk to ---- */
+/* ---- the server ---- */
 
 static const char *first_of(const char *const *names)
 {
@@ -137,7 +137,7 @@ static const char *first_of(const char *const *names)
     return NULL;
 }
 
-/* "http://localhost:15427/api/v1/" is the root of a server with paths of ours behind it. */
+/* "http://localhost:15427/api/v1/" is a server's root followed by a path of our API. */
 static void set_url(const char *base)
 {
     autofree char *url = xdup(base);
@@ -176,7 +176,7 @@ static void choose_server(const char *flag)
         setenv("AGENTFENSE_HTTP_TIMEOUT", first_of(timeouts), 1);
 }
 
-/* ---- verbs that ours has under no name ---- */
+/* ---- verbs without an equivalent ---- */
 
 static const struct option no_options[] = { API_LONG_OPTIONS };
 
@@ -233,13 +233,13 @@ static int driver_info(int argc, char **argv)
     return api_verb_run(&verb, argc, argv);
 }
 
-/* ---- words ---- */
+/* ---- translating the command line ---- */
 
 struct command {
     const char *name;
     int (*run)(int argc, char **argv);
-    const char *verb; /* ours */
-    const char *more; /* an option that ours needs beside; NULL: none */
+    const char *verb; /* our verb */
+    const char *more; /* an option to add to our verb; NULL: none */
 };
 
 static const struct command commands[] = {
@@ -276,9 +276,9 @@ static const struct command commands[] = {
 };
 
 struct words {
-    char **items; /* owned array; ended by NULL */
+    char **items; /* array owned; ended by NULL */
     int count;
-    char *owned[4]; /* owned: those that were made */
+    char *owned[4]; /* owned: the strings made here */
     int owned_count;
     const char *api_base;
 };
@@ -295,7 +295,7 @@ static bool is_number(const char *text)
     return *text && strspn(text, "0123456789") == strlen(text);
 }
 
-/* The value of "--name=value" or "--name value"; NULL: it is another word. */
+/* Returns the value of "--name=value" or "--name value", or NULL if the word is another one. */
 static const char *value_of(const char *name, char **argv, int *at)
 {
     size_t len = strlen(name);
@@ -307,7 +307,7 @@ static const char *value_of(const char *name, char **argv, int *at)
     return NULL;
 }
 
-/* "-s=DIR" is "-s" and "DIR" there; for us its value would be "=DIR". True: it was one of those. */
+/* Splits "-s=DIR" into "-s" and "DIR": our verbs would take "=DIR" as the value. Returns whether the word was such an option. */
 static bool take_short(struct words *words, char *word)
 {
     static const struct {
@@ -327,7 +327,7 @@ static bool take_short(struct words *words, char *word)
     return false;
 }
 
-/* Options for all commands, and those that ours says otherwise. True: it was one. */
+/* Translates global options and options with other names here. Returns whether the word was one. */
 static bool take_word(struct words *words, char **argv, int *at)
 {
     static char raw[] = "--raw", profile[] = "--profile=aware";
@@ -345,13 +345,13 @@ static bool take_word(struct words *words, char **argv, int *at)
         return true;
     }
     if (strcmp(argv[*at], "--auto-start") == 0)
-        return true; /* without a server we are one */
+        return true; /* our verbs start a private server if none runs */
     if (strcmp(argv[*at], "--vrooli-aware") == 0) {
         words->items[words->count++] = profile;
         return true;
     }
     if (strcmp(argv[*at], raw) == 0 && isatty(STDOUT_FILENO))
-        return true; /* as text, then */
+        return true; /* text is our default */
     value = value_of("--timeout", argv, at);
     if (value) {
         add_made(words, xprintf("--timeout=%s%s", value, is_number(value) ? "s" : ""));
@@ -364,7 +364,7 @@ static void translate(struct words *words, int argc, char **argv)
 {
     bool is_command = false;
 
-    words->items = xalloc((2 * (size_t) argc + 3) * sizeof(*words->items)); /* one may become two */
+    words->items = xalloc((2 * (size_t) argc + 3) * sizeof(*words->items)); /* one word may become two */
     for (int i = 1; i < argc; i++) {
         is_command |= strcmp(argv[i], "--") == 0;
         if (is_command || (!take_short(words, argv[i]) && !take_word(words, argv, &i)))

@@ -14,7 +14,7 @@
 
 #define EXIT_CODE_TRAILER "agentfense-exit-code"
 
-/* ---- what is asked ---- */
+/* ---- requests ---- */
 
 static void add_quoted(struct buf *out, const char *word)
 {
@@ -48,7 +48,7 @@ char *command_line(char *const *words)
     return buf_dup_take(&line);
 }
 
-/* ---- what comes back ---- */
+/* ---- answers ---- */
 
 struct ending {
     int exit_code;
@@ -106,7 +106,7 @@ static int ask_for_it(struct api_call *call, const char *method, const ProtobufC
     return 0;
 }
 
-/* What it printed until then has gone by; with --json it is not told. */
+/* The streamed output was already printed. With --json the API returns no output after a timeout. */
 static void tell_timeout(const struct api_call *call, const Google__Protobuf__Duration *timeout, struct err *err)
 {
     if (call->options.is_json)

@@ -1,13 +1,13 @@
-/* A command in a sandbox or a session, by the API: its output as it comes, its exit code as ours. */
+/* Runs a command in a sandbox or a session over the API: prints its output as it arrives and returns its exit code. */
 #pragma once
 
 #include "cli/api_verb.h"
 #include <google/protobuf/duration.pb-c.h>
 
-/* Calls `stream` and passes the output on; with --json, `unary`, and prints its answer. Returns the command's exit code, EXIT_TIMED_OUT when its time
- * was up, or -errno. `request` is that of either, `timeout` what it says of its time; NULL: nothing. */
+/* Calls `stream` and prints the output as it arrives; with --json calls `unary` and prints its answer. `request` fits both methods; `timeout` is
+ * its timeout field, or NULL. Returns the command's exit code, EXIT_TIMED_OUT after a timeout, or -errno. */
 int command_call(struct api_call *call, const char *unary, const char *stream, const ProtobufCMessage *request,
                  const Google__Protobuf__Duration *timeout, struct err *err);
 
-/* The words after "--" as the one line that a shell runs: each arrives as it was typed. A single word is a line already. */
+/* Joins the words after "--" into one line for a shell, quoted so that each arrives as typed. A single word is already a line. */
 char *command_line(char *const *words);

@@ -19,10 +19,10 @@
 #include "cli/verb.h"
 #include "client/channel.h"
 
-#define READ_BYTES ((size_t) 32 << 10)   /* a message that a server takes */
-#define QUEUE_BYTES ((size_t) 128 << 10) /* on its way to the command: more is not read meanwhile */
+#define READ_BYTES ((size_t) 32 << 10)   /* a size of message that the server accepts */
+#define QUEUE_BYTES ((size_t) 128 << 10) /* bytes queued for the command, above which we stop reading */
 #define LOOK_AGAIN_MS                                                                                                          \
-    300 /* how soon we notice that we are in the foreground, and try once more to tell a terminal of our end */
+    300 /* how often to check whether we are in the foreground, and to resend the end of input to a terminal */
 #define CONTROL_D "\4"
 
 struct talk {
@@ -32,18 +32,18 @@ struct talk {
     struct terminal terminal;
     struct output_queue out;
     bool has_started, has_ended, is_detached, is_over;
-    bool is_refused; /* nothing was begun */
-    bool has_input;  /* there may be more of ours */
-    bool lacks_end;  /* the command's terminal has to be told that there is no more */
+    bool is_refused; /* the server started nothing */
+    bool has_input;  /* our input has not ended */
+    bool lacks_end;  /* the command's terminal has not yet received the end of our input */
     int exit_code;
     bool timed_out;
     char process[64];
-    struct err complaint; /* what the server said last, if it was no answer */
-    int failed;           /* by a server that does not keep to the protocol */
+    struct err complaint; /* the server's last error, unless it is an answer */
+    int failed;           /* set if the server violates the protocol */
     struct err *err;
 };
 
-/* ---- to the server ---- */
+/* ---- sending ---- */
 
 static void console_send(struct talk *talk, json_t *value)
 {
@@ -90,7 +90,7 @@ static void console_add_env(json_t *first, const struct console *console)
     json_object_set_new(first, "env", env);
 }
 
-/* Sends what to run. One that attaches has said so in the path. */
+/* Sends the command. When we attach, the path has already named the process. */
 static int console_send_first(struct talk *talk)
 {
     const struct console *console = talk->console;
@@ -123,7 +123,7 @@ static int console_send_first(struct talk *talk)
     return r;
 }
 
-/* ---- from the server ---- */
+/* ---- receiving ---- */
 
 static const char *console_text(const json_t *message, const char *key)
 {
@@ -132,7 +132,7 @@ static const char *console_text(const json_t *message, const char *key)
     return text ? text : "";
 }
 
-/* Whoever answers there is a stranger until it has kept to the protocol all the way. */
+/* Ends the conversation with a server that violates the protocol. It may be any program that listens there. */
 static int console_break_off(struct talk *talk, const char *what)
 {
     if (talk->failed == 0)
@@ -164,7 +164,7 @@ static int console_take_start(struct talk *talk, const json_t *message)
         return console_break_off(talk, "a second beginning");
     talk->has_started = true;
     snprintf(talk->process, sizeof(talk->process), "%s", console_text(message, "id"));
-    /* A window may have another size than when it was left. */
+    /* The window may have changed its size since we detached. */
     if (talk->console->process)
         console_send_size(talk);
     return 0;
@@ -198,7 +198,7 @@ static int console_take_error(struct talk *talk, const json_t *message)
     return 0;
 }
 
-/* Ignores messages of types that only later servers know. */
+/* Ignores types of messages that newer servers may send. */
 static int console_take_text(struct talk *talk, const char *bytes, size_t len)
 {
     json_t *message = json_loadb(bytes, len, 0, NULL);
@@ -228,7 +228,7 @@ static int console_on_message(bool is_binary, const void *bytes, size_t len, voi
     return is_binary ? console_take_bytes(talk, bytes, len) : console_take_text(talk, bytes, len);
 }
 
-/* ---- from us ---- */
+/* ---- our input ---- */
 
 static void console_end_input(struct talk *talk)
 {
@@ -239,7 +239,7 @@ static void console_end_input(struct talk *talk)
         console_send(talk, json_pack("{s:s}", "type", "eof"));
 }
 
-/* Keys are looked for only where somebody types them. */
+/* Detach keys work only if our input is a terminal. */
 static void console_read_input(struct talk *talk)
 {
     autodone(buf) struct buf typed = BUF_EMPTY;
@@ -262,7 +262,7 @@ static void console_read_input(struct talk *talk)
         console_send(talk, json_pack("{s:s}", "type", "detach"));
 }
 
-/* A job in the background that reads its terminal is stopped; one that only waits is not. */
+/* The kernel stops a background job that reads its terminal, but not one that only waits. */
 static bool console_may_read(void)
 {
     return !isatty(STDIN_FILENO) || tcgetpgrp(STDIN_FILENO) == getpgrp();
@@ -270,7 +270,7 @@ static bool console_may_read(void)
 
 /* ---- signals ---- */
 
-/* A shell that had us stopped has set the terminal as it likes it. */
+/* After SIGCONT the terminal has the mode that the shell chose while we were stopped. */
 static void console_on_window(struct talk *talk)
 {
     if (interrupt_window_signal() == SIGCONT && talk->terminal.is_raw)
@@ -283,7 +283,7 @@ static void console_on_window(struct talk *talk)
 
 enum { AT_CHANNEL, AT_INTERRUPT, AT_WINDOW, AT_STDIN, AT_OUT, AT_COUNT };
 
-/* While our reader does not read, neither do we; who is gone then is noticed later, and what it has sent is not lost. */
+/* Does not read from the server while our own reader is slow. So we notice a dead server late, but lose none of its output. */
 static void console_choose(struct talk *talk, struct pollfd fds[AT_COUNT], int *ret_timeout)
 {
     int out_fd = output_queue_fd(&talk->out);
@@ -317,7 +317,7 @@ static int console_step(struct talk *talk)
         return err_set(talk->err, ERR_CANCELLED, -ECANCELED, "interrupted");
     if (fds[AT_WINDOW].revents)
         console_on_window(talk);
-    /* A terminal has no end, but a key that says so; whoever does not listen yet loses it. */
+    /* A terminal's end of input is a key. A program that does not read yet loses it, so we send it again and again. */
     if (n == 0 && talk->lacks_end && talk->has_started && !talk->is_over)
         channel_send(talk->channel, true, CONTROL_D, 1);
     if (fds[AT_STDIN].revents)
@@ -356,7 +356,7 @@ static int console_talk(struct talk *talk)
 
     while (r == 0 && !(talk->is_over || talk->has_ended || talk->is_detached || talk->is_refused))
         r = console_step(talk);
-    /* What the command printed last may still be on its way to our reader. */
+    /* Write the command's last output, which may still be queued. */
     while (r == 0 && !talk->is_detached && output_queue_fd(&talk->out) >= 0)
         r = console_step(talk);
     if (r == 0 && !talk->is_over && !talk->is_refused)
@@ -364,7 +364,7 @@ static int console_talk(struct talk *talk)
     return r;
 }
 
-/* Returns the refusal of a server that does not open the channel. */
+/* Sets `err` to the refusal of a server that did not open the channel. */
 static int console_refuse(int status, const char *answer, struct err *err)
 {
     autodone(buf) struct buf text = BUF_EMPTY;
@@ -413,7 +413,7 @@ int console_run(struct api_call *call, const struct console *console, struct err
         r = console_talk(&talk);
     terminal_restore(&talk.terminal);
     code = r == 0 ? console_judge(&talk) : r;
-    /* Our own messages begin on a line of their own. */
+    /* The command may have left the cursor inside a line. */
     if (was_raw && (code < 0 || talk.is_detached))
         fputc('\n', stderr);
     if (code >= 0 && talk.is_detached)

@@ -32,7 +32,7 @@ int detach_keys_parse(struct detach_keys *keys, const char *text, struct err *er
     return 0;
 }
 
-/* Of what was pressed and was not it after all, the longest end that may still be the beginning of it is kept. */
+/* The last key did not continue the sequence. Keeps the longest suffix of the pressed keys that may still begin it, and outputs the rest. */
 static void slide(struct detach_keys *keys, struct buf *out)
 {
     size_t had = keys->pressed, drop = 1;

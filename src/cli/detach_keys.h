@@ -1,4 +1,4 @@
-/* The keys that leave a terminal without ending what runs in it: "ctrl-p,ctrl-q", as elsewhere. */
+/* The key sequence that leaves a terminal without ending the command in it: "ctrl-p,ctrl-q", as in Docker. */
 #pragma once
 
 #include <stdbool.h>
@@ -12,13 +12,13 @@
 
 struct detach_keys {
     unsigned char keys[DETACH_KEYS_MAX];
-    size_t count;   /* 0: there are none */
-    size_t pressed; /* of them, so far */
+    size_t count;   /* 0: detaching is disabled */
+    size_t pressed; /* the first keys of the sequence, pressed so far */
 };
 
-/* Each of the list is "ctrl-" and one of a-z @ [ ] ^ _ \, or a single character. "": none. */
+/* Parses a list of keys, each "ctrl-" and one of a-z @ [ ] ^ _ \, or a single character. "" disables detaching. */
 int detach_keys_parse(struct detach_keys *keys, const char *text, struct err *err);
 
-/* What was typed, into `out`: but for what may be the beginning of the keys, which is kept until it is known. True when all of them were
- * pressed; what comes behind them is dropped. */
+/* Adds the input to `out`, but keeps keys that may begin the sequence until the next key decides. Returns true when the sequence is complete; it
+ * drops the input after it. */
 bool detach_keys_filter(struct detach_keys *keys, const void *bytes, size_t len, struct buf *out);

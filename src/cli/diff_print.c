@@ -14,7 +14,7 @@ static const char *colour_of(const char *line, bool in_hunk)
     return *line == '+' ? "\033[32m" : *line == '-' ? "\033[31m" : NULL;
 }
 
-/* A line's first character tells what it is, once a hunk has begun. */
+/* Inside a hunk, the first character of a line determines its kind. */
 void diff_print_text(struct diff_print *print, const char *text, size_t len)
 {
     const char *stop = text + len;
@@ -55,7 +55,7 @@ static void print_bar(size_t count, char sign, bool is_coloured)
     printf("%s", is_coloured ? "\033[0m" : "");
 }
 
-/* At most 40 signs, at least one of each kind that there is. */
+/* Scales a bar to at most 40 characters, but to at least one if `part` is not 0. */
 static size_t scaled(size_t part, size_t whole)
 {
     size_t n = whole <= 40 ? part : part * 40 / whole;

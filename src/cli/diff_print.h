@@ -1,27 +1,27 @@
-/* A diff for people: coloured where output_is_coloured(), and the bars of --stat. The texts are safe for a terminal already. */
+/* Prints diffs: coloured where output_is_coloured(), and with bars for --stat. The texts must already be safe for a terminal. */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* How far the printing of one text has come; zeroed before its first piece. */
+/* State of printing one text; zeroed before its first piece. */
 struct diff_print {
     bool is_coloured;
     bool in_hunk;
 };
 
-/* Whole lines of a text, as git lays one out. */
+/* Prints whole lines of a text in git's format. */
 void diff_print_text(struct diff_print *print, const char *text, size_t len);
 
-/* Lines that one change of a file is told in, as for --stat. */
+/* The change of one file, as a line of --stat. */
 struct diff_stat {
     const char *path;
     size_t added, removed;
-    bool is_binary, is_too_large; /* told by sizes then */
+    bool is_binary, is_too_large; /* printed as sizes, not as lines */
     unsigned long long old_bytes, new_bytes;
 };
 
-/* How wide the name of `path` is; the largest of all is the column's, up to 200. */
+/* Returns the width of the name of `path`, at most 200. The column is as wide as the widest name. */
 int diff_print_width(const char *path);
 void diff_print_stat(const struct diff_stat *stat, int name_width, bool is_coloured);
 void diff_print_totals(size_t files, size_t added, size_t removed);

@@ -10,11 +10,11 @@
 /* One stream. */
 struct diff_stream {
     const struct diff_reader *reader;
-    Sandbox__V1__FileChange *file; /* owned: more of it may come */
+    Sandbox__V1__FileChange *file; /* owned; the next message may continue it */
     size_t count;
 };
 
-/* The answer is lent: this keeps a part of it. */
+/* Copies the file, because the callback only borrows the answer. */
 static Sandbox__V1__FileChange *dup_file(const Sandbox__V1__FileChange *file)
 {
     size_t len = sandbox__v1__file_change__get_packed_size(file);
@@ -48,7 +48,7 @@ static void *move_items(void *into, size_t *into_count, void **from, size_t *fro
     return all;
 }
 
-/* Moves the lines of `part` to the end of the hunk they belong to; the first may go on with the hunk's last line. */
+/* Moves the lines of `part` to the end of the hunk to which they belong. Its first line may continue the hunk's last one. */
 static void extend_hunk(Sandbox__V1__Hunk *hunk, Sandbox__V1__Hunk *part)
 {
     if (hunk->continues && hunk->n_lines > 0 && part->n_lines > 0) {
@@ -151,7 +151,7 @@ int file_list_add(Sandbox__V1__FileChange *file, void *cookie, struct err *err)
     return 0;
 }
 
-/* Drops files that several of the paths named. */
+/* Drops files that more than one path selected. */
 static void drop_doubles(struct file_list *list, size_t before)
 {
     size_t kept = before;

@@ -1,4 +1,4 @@
-/* Variables as options name them: NAME=VALUE, NAME for the value that it has here, and files of such lines. */
+/* Parses variables as options give them: NAME=VALUE, NAME for its value in our environment, and files of such lines. */
 #pragma once
 
 #include <stddef.h>
@@ -7,8 +7,8 @@
 
 typedef void (*env_text_fn)(const char *name, size_t name_len, const char *value, void *cookie);
 
-/* A name without a value here is passed over. -EINVAL for what is no name. */
+/* Ignores a name that our environment lacks. -EINVAL for an invalid name. */
 int env_text_take(const char *text, env_text_fn fn, void *cookie, struct err *err);
 
-/* Lines NAME=VALUE; empty ones and those that begin with # say nothing. Values are taken as they are. */
+/* Reads lines NAME=VALUE, without unquoting. Ignores empty lines and those that begin with #. */
 int env_text_take_file(const char *path, env_text_fn fn, void *cookie, struct err *err);

@@ -63,7 +63,7 @@ void grid_add_number(struct grid *grid, long long number)
     grid_add(grid, text);
 }
 
-/* Characters, not bytes: what was escaped is UTF-8. */
+/* Counts characters, not bytes: escaped text is UTF-8. */
 static size_t width_of(const char *text)
 {
     size_t width = 0;

@@ -72,7 +72,7 @@ int hunk_choices_ask(struct hunk_choices *choices, struct api_call *call, char *
     return r < 0 ? r : ask_person(choices, &files, err);
 }
 
-/* Removes the choices about files that are not as the person saw them. Those files that still have changes go to `ret_again`. */
+/* Removes choices about files that have changed since the user saw them. `ret_again` gets those files that still have changes. */
 static size_t remove_stale(struct hunk_choices *choices, const struct file_list *now, struct file_list *ret_again)
 {
     size_t kept = 0, count = choices->count;
@@ -107,13 +107,13 @@ int hunk_choices_ask_again(struct hunk_choices *choices, struct api_call *call, 
         r = 1;
     if (r == 0 && again.count > 0)
         r = ask_person(choices, &again, err);
-    free(again.items); /* `now` has the files */
+    free(again.items); /* `now` owns the files */
     return r;
 }
 
 /* ---- the request ---- */
 
-/* A yes to a change that was shown with a warning acknowledges it. */
+/* A yes to a change that was shown with a warning acknowledges the warning. */
 void hunk_choices_fill(const struct hunk_choices *choices, const Sandbox__V1__ApproveRequest *base,
                        struct hunk_choices_request *ret)
 {

@@ -1,6 +1,6 @@
 /*
- * The changes of a sandbox that a person chose hunk by hunk, with the hash of each file as they saw it. The agent may go on meanwhile: when
- * the choices are sent, the person is asked again about files that have changed since; all other answers stand.
+ * The changes that the user chose hunk by hunk, with the hash of each file as the user saw it. The agent may continue to work: if files have changed
+ * by the time the choices are sent, the user is asked about those files again, and all other answers are kept.
  */
 #pragma once
 
@@ -9,7 +9,7 @@
 
 struct chosen_file {
     char *id, *path, *hash; /* owned */
-    char **hunk_ids;        /* owned, each too */
+    char **hunk_ids;        /* owned, and so are the strings */
     size_t hunk_count;
     bool is_whole, needs_acknowledgement;
 };
@@ -19,11 +19,11 @@ struct hunk_choices {
     size_t count, cap;
 };
 
-/* Asks about the changes at and below each path; without paths, about all. 1: there are no changes. */
+/* Asks about the changes at and below each path, or about all without paths. Returns 1 if there are no changes. */
 int hunk_choices_ask(struct hunk_choices *choices, struct api_call *call, char *const *paths, size_t path_count,
                      struct err *err);
 
-/* Compares the choices with the changes as they are now, and asks again about files that have changed. 1: none has. */
+/* Compares the choices with the current changes, and asks again about files that have changed. Returns 1 if none has. */
 int hunk_choices_ask_again(struct hunk_choices *choices, struct api_call *call, struct err *err);
 
 /* A request to approve the choices. */
@@ -35,7 +35,7 @@ struct hunk_choices_request {
     void **lists[4];                                      /* owned */
 };
 
-/* A copy of `base` that approves the choices. */
+/* Fills in a copy of `base` that approves the choices. */
 void hunk_choices_fill(const struct hunk_choices *choices, const Sandbox__V1__ApproveRequest *base,
                        struct hunk_choices_request *ret);
 void hunk_choices_request_done(struct hunk_choices_request *request);

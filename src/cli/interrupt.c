@@ -30,7 +30,7 @@ int interrupt_init(void)
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGQUIT);
-    /* One that is blocked is kept even when it is ignored, and nohup(1) means what it says. */
+    /* nohup(1) ignores SIGHUP; the kernel queues a blocked signal even if it is ignored, so SIGHUP must not be blocked then. */
     if (sigaction(SIGHUP, NULL, &action) < 0 || action.sa_handler != SIG_IGN)
         sigaddset(&set, SIGHUP);
     fd = take(&set);
@@ -65,7 +65,7 @@ int interrupt_exit_code(void)
     return read(fd, &info, sizeof(info)) == (ssize_t) sizeof(info) ? 128 + (int) info.ssi_signo : 0;
 }
 
-/* 0 when `other_fd` is ready. Files always are. */
+/* Returns 0 when `other_fd` is ready, as regular files always are, or -ECANCELED after an interrupt. */
 static int wait_for(int other_fd, short events)
 {
     struct pollfd fds[] = { { .fd = fd, .events = POLLIN }, { .fd = other_fd, .events = events } };
@@ -92,7 +92,7 @@ int interrupt_write(int to_fd, const void *bytes, size_t len)
     bool is_pipe = fstat(to_fd, &st) == 0 && !S_ISREG(st.st_mode);
 
     while (len > 0) {
-        /* What poll(2) promises a pipe to take; a larger write would wait where nothing ends it. */
+        /* poll(2) promises room for PIPE_BUF bytes in a pipe. A larger write could block, and an interrupt would not end it. */
         size_t piece = is_pipe && len > PIPE_BUF ? PIPE_BUF : len;
         int r = wait_for(to_fd, POLLOUT);
         ssize_t n = r < 0 ? -1 : write(to_fd, at, piece);

@@ -1,26 +1,26 @@
 /*
- * Ctrl-C and its kin, for verbs that call the API: a descriptor to wait for beside whatever is waited for, so that a command that is under way
- * is ended in an orderly manner, and not left behind.
+ * Ctrl-C and other signals that end a verb of the API, as a descriptor to poll. So a verb that runs a command ends the command in order, and does not
+ * leave it behind.
  */
 #pragma once
 
 #include <stddef.h>
 #include <sys/types.h>
 
-/* Blocks the signals, in this thread and those it will start. -errno. */
+/* Blocks the signals in this thread and those it starts later. Returns 0 or -errno. */
 int interrupt_init(void);
 
-/* Readable when one came. */
+/* Readable after such a signal. */
 int interrupt_fd(void);
 
-/* Readable when SIGWINCH or SIGCONT came, and which one that was; 0: none did. They are taken for all threads at once, or one that does not
- * care would swallow them. */
+/* interrupt_window_fd() is readable after SIGWINCH or SIGCONT; interrupt_window_signal() returns which one, or 0. interrupt_init() blocks both for
+ * all threads, because a thread that leaves them unblocked would consume them. */
 int interrupt_window_fd(void);
 int interrupt_window_signal(void);
 
-/* 128 + its number, as shells have it; 0: none came. */
+/* Returns 128 + the number of the signal, as shells do, or 0 without one. */
 int interrupt_exit_code(void);
 
-/* read(2) and the writing of all of it, for streams that may keep us waiting: -ECANCELED when we are told to end meanwhile. */
+/* Like read(2) and a write of all bytes, but return -ECANCELED if an interrupt arrives while they wait. */
 ssize_t interrupt_read(int from_fd, void *bytes, size_t size);
 int interrupt_write(int to_fd, const void *bytes, size_t len);

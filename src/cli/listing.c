@@ -18,7 +18,7 @@ struct lines {
     json_t *items; /* with --json */
 };
 
-/* What it is known by is its first field, a text or a number. */
+/* Prints the first field, a text or a number, which is the item's key. */
 static void print_key(const ProtobufCMessage *item)
 {
     const ProtobufCFieldDescriptor *field = &item->descriptor->fields[0];
@@ -48,7 +48,7 @@ static int on_item(const ProtobufCMessage *item, void *cookie, struct err *err)
     return 0;
 }
 
-/* As the API's answer is, with all pages in one. */
+/* Prints the pages as one answer of the API. */
 static void print_json(const struct lines *lines)
 {
     const ProtobufCMessageDescriptor *response = lines->listing->response;
@@ -57,7 +57,7 @@ static void print_json(const struct lines *lines)
     for (unsigned i = 0; i < response->n_fields; i++) {
         autodone(buf) struct buf name = BUF_EMPTY;
 
-        /* Totals are of a page, or of all pages, which the length of the list tells too. */
+        /* Leave totals out: some count only a page, and the length of the list replaces the others. */
         if (response->fields[i].label != PROTOBUF_C_LABEL_REPEATED && response->fields[i].type != PROTOBUF_C_TYPE_STRING)
             continue;
         field_add_json_name(&name, &response->fields[i]);

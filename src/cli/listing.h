@@ -1,4 +1,4 @@
-/* A list of the API as a verb prints it: a table, ids alone with -q, all of it as one answer with --json. */
+/* Prints a list of the API: as a table, as ids with -q, or as one JSON answer with --json. */
 #pragma once
 
 #include "cli/api_verb.h"

@@ -14,15 +14,15 @@
 #include <sandbox/v1/codebase.pb-c.h>
 #include <sandbox/v1/sandbox.pb-c.h>
 
-#define NAMED_MAX 8 /* of those that an ambiguous text may mean */
+#define NAMED_MAX 8 /* of the candidates that an error names */
 
 struct lookup {
     struct client *client;
     const char *what, *plural, *prefix, *text;
-    const char *others_are; /* which verbs list them */
-    const char *owner;      /* only what this owner has; NULL: anybody's */
-    char *found;            /* owned: the first id that the text may mean */
-    char *named;            /* owned: the first whose name it is; a name goes before beginnings of ids */
+    const char *others_are; /* the verbs that list such objects */
+    const char *owner;      /* search only objects of this owner; NULL: of all */
+    char *found;            /* owned: the first id that matches */
+    char *named;            /* owned: the first id whose name matches; names take precedence over prefixes of ids */
     size_t count, named_count;
     struct buf others;
 };
@@ -175,7 +175,7 @@ int lookup_session(struct client *client, const char *text, char **ret, struct e
     return lookup_in_list(&l, "ListSandboxes", &request.base, lookup_on_sandbox_of_sessions, ret, err);
 }
 
-/* ---- the last ---- */
+/* ---- the newest ---- */
 
 struct newest {
     char *id; /* owned */

@@ -16,6 +16,6 @@ struct mount_options {
 
 extern const char mount_options_help[];
 
-/* `ret` is to be given to mount_options_done(), also after an error. */
+/* The caller passes `ret` to mount_options_done(), also after an error. */
 int mount_options_parse(int argc, char **argv, struct mount_options *ret, struct err *err);
 void mount_options_done(struct mount_options *options);

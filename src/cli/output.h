@@ -1,6 +1,5 @@
 /*
- * What verbs print. Names and texts that come from files or sandboxes go through here, so that no byte of theirs reaches a
- * terminal as a control character.
+ * Prints names and texts that come from files or sandboxes, so that none of their bytes reaches a terminal as a control character.
  */
 #pragma once
 
@@ -10,29 +9,30 @@
 
 #include "base/err.h"
 
-/* A file name as JSON. What is no UTF-8 is escaped as text; JSON cannot carry it as it is. */
+/* Returns a file name as JSON. JSON cannot represent bytes that are not UTF-8, so they are escaped. */
 json_t *output_json_name(const char *name);
 
-/* Prints one JSON value and a newline; takes the reference. */
+/* Prints one JSON value and a newline. Takes the reference. */
 void output_json(json_t *value);
 
-/* A line "name: value". */
+/* Prints a line "name: value". */
 void output_field(const char *name, const json_t *value);
 
-/* Prints text with whatever could mislead a terminal escaped. */
+/* Prints text, with bytes escaped that could mislead a terminal. */
 void output_escaped(FILE *out, const char *text);
 
-/* Standard output could not be written to, with the negative errno `r`: "<what>: <strerror>". Returns `r`. */
+/* Sets `err` to "<what>: <strerror>" after a write to standard output failed with the negative errno `r`. Returns `r`. */
 int output_refused(int r, const char *what, struct err *err);
 
 #define OUTPUT_CLOSED                                                                                                          \
-    "output closed" /* the reason, if it is because nobody reads it any more; no server can send it (client_keep_reason()) */
+    "output closed" /* the reason if the reader closed its end; servers cannot send it (client_keep_reason()) */
 
-/* "agentfense policy: <text>" on standard error. Returns EXIT_OURS, or EXIT_USAGE for refused input. That nobody reads any more is not told. */
+/* Prints "agentfense policy: <text>" on standard error, but nothing if the reader closed its end. Returns EXIT_USAGE for invalid arguments,
+ * otherwise EXIT_OURS. */
 int output_error(const char *verb, const struct err *err);
 
-/* From now on errors of this verb begin with "<program> <name>" instead: the words that were typed. All borrowed for good. */
+/* From now on, errors of `verb` begin with "<program> <name>", the words that the user typed. Borrows all strings for good. */
 void output_call_verb(const char *verb, const char *program, const char *name);
 
-/* Colours only for people: on a terminal, unless NO_COLOR is set; or where CLICOLOR_FORCE is. */
+/* Returns whether to colour output: on a terminal unless NO_COLOR is set, or anywhere if CLICOLOR_FORCE is set. */
 bool output_is_coloured(FILE *out);

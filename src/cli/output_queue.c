@@ -39,7 +39,7 @@ int output_queue_fd(const struct output_queue *outflow)
     return outflow->count > 0 ? outflow->pieces[0].fd : -1;
 }
 
-/* What poll(2) promises a pipe to take; a larger write would wait where nothing ends it. */
+/* poll(2) promises room for PIPE_BUF bytes in a pipe. A larger write could block. */
 static size_t piece_max(int fd)
 {
     struct stat st;

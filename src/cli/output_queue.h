@@ -1,6 +1,5 @@
 /*
- * What is to be written to our standard output and error, in its order, as they take it: nobody waits in a write while there is something else
- * to hear.
+ * Output queued for our standard output and standard error, in order, so that a slow reader does not block the other descriptors we serve.
  */
 #pragma once
 
@@ -20,8 +19,8 @@ struct output_queue {
 void output_queue_add(struct output_queue *outflow, int fd, const void *bytes, size_t len);
 void output_queue_done(struct output_queue *outflow);
 
-/* Where the next bytes go, to be polled for POLLOUT; -1: there are none. */
+/* Returns the descriptor for the next bytes, to poll for POLLOUT, or -1 if the queue is empty. */
 int output_queue_fd(const struct output_queue *outflow);
 
-/* Writes what there is room for, now that poll(2) said so. */
+/* Writes as much as fits. Call it after poll(2) reported POLLOUT. */
 int output_queue_write(struct output_queue *outflow);

@@ -11,7 +11,7 @@
 struct walk {
     struct policy_tree *tree;
     struct ruleset *rules;
-    struct match_state *places[FILE_WALK_DEPTH_MAX + 2]; /* owned; by depth, [0] is the root */
+    struct match_state *places[FILE_WALK_DEPTH_MAX + 2]; /* owned; index is the depth, [0] the root */
 };
 
 static int on_entry(const struct file_entry *entry, void *cookie)
@@ -29,7 +29,7 @@ static int on_entry(const struct file_entry *entry, void *cookie)
     return FILE_WALK_ON;
 }
 
-/* By components, not bytes: "/a/b" comes before "/a.b". */
+/* Compares by components, not by bytes: "/a/b" comes before "/a.b". */
 static int cmp_entries(const void *a, const void *b)
 {
     const unsigned char *x = (const unsigned char *) ((const struct policy_tree_entry *) a)->path;
@@ -41,10 +41,11 @@ static int cmp_entries(const void *a, const void *b)
     return p - q;
 }
 
-/* Sorted, what lies in a directory follows it at once: going backwards, a visible entry makes passages of what is above. */
+/* In this order the contents of a directory follow it directly. So going backwards, each visible entry marks the hidden directories above it as
+ * passages. */
 static void find_passages(struct policy_tree *tree)
 {
-    const char *visible = NULL; /* the nearest visible entry behind */
+    const char *visible = NULL; /* the visible entry that was passed last */
 
     for (size_t i = tree->count; i-- > 0;) {
         struct policy_tree_entry *entry = &tree->entries[i];
@@ -71,7 +72,7 @@ const struct policy_tree_entry *policy_tree_find(const struct policy_tree *tree,
     return bsearch(&key, tree->entries, tree->count, sizeof(*tree->entries), cmp_entries);
 }
 
-/* With the directories above it, for they are made too. */
+/* Adds the directories above it as well, because a start creates those too. */
 static int add_writable_root(const char *path, void *cookie)
 {
     struct walk *walk = cookie;

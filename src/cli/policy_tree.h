@@ -1,5 +1,5 @@
 /*
- * The files of a directory with the level each has under a ruleset, as a sandbox over it would see them.
+ * Lists the files of a directory, each with its level under a ruleset, as a sandbox over the directory would show them.
  */
 #pragma once
 
@@ -13,20 +13,20 @@ struct policy_tree_entry {
     char *path; /* owned; "/src/a.py" */
     enum level level;
     bool is_dir;
-    bool is_passage; /* a hidden directory with something visible in it that exists */
-    bool is_made;    /* does not exist yet: made when a sandbox starts, because a write rule names it */
+    bool is_passage; /* a hidden directory that contains an existing visible file */
+    bool is_made;    /* does not exist yet; a sandbox creates it at its start, because a write rule names it */
 };
 
 struct policy_tree {
-    struct policy_tree_entry *entries; /* owned; sorted, a directory before what lies in it */
+    struct policy_tree_entry *entries; /* owned; sorted, a directory before its contents */
     size_t count, cap;
 };
 
 int policy_tree_init(struct policy_tree *tree, const char *dir, struct ruleset *rules, struct err *err);
 void policy_tree_done(struct policy_tree *tree);
 
-/* NULL when there is no such path. */
+/* Returns NULL if the path does not exist. */
 const struct policy_tree_entry *policy_tree_find(const struct policy_tree *tree, const char *path);
 
-/* Whether the codebase has a directory "workspace" of its own (see ruleset_options). */
+/* Reports whether the codebase has a directory "workspace" of its own (see ruleset_options). */
 int policy_tree_has_workspace(const char *dir, bool *ret_has, struct err *err);

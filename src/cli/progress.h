@@ -1,4 +1,4 @@
-/* How far a long transfer is, on one line of standard error: for people at a terminal, and nobody else. */
+/* Shows the progress of a long transfer on one line of standard error, but only if that is a terminal. */
 #pragma once
 
 #include <stdbool.h>
@@ -7,15 +7,15 @@
 struct progress {
     const char *what; /* borrowed; "uploading" */
     bool is_shown;
-    int64_t drawn_ns; /* 0: not yet */
+    int64_t drawn_ns; /* 0: not drawn yet */
     bool is_drawn;
 };
 
 /* `is_wanted` is false with --json and -q. */
 void progress_init(struct progress *progress, const char *what, bool is_wanted);
 
-/* `total` 0: nobody knows. Drawn a few times a second, and not at all for what is over at once. */
+/* `total` is 0 if unknown. Draws a few times a second, and nothing for a short transfer. */
 void progress_update(struct progress *progress, uint64_t done, uint64_t total);
 
-/* Takes the line away. */
+/* Removes the line. */
 void progress_done(struct progress *progress);

@@ -39,7 +39,7 @@ void review_paths_done(struct review_paths *paths)
     *paths = (struct review_paths){ 0 };
 }
 
-/* Messages carry no such name, but the id of a file is made of the sandbox's id and the path. */
+/* A protobuf string cannot hold a path that is not UTF-8. But the id of a file is computed from the sandbox's id and the path. */
 static int add_file_id(struct api_call *call, const char *path, struct review_paths *ret, struct err *err)
 {
     Sandbox__V1__GetSandboxRequest request = SANDBOX__V1__GET_SANDBOX_REQUEST__INIT;
@@ -87,11 +87,10 @@ static void set_unknown(const char *sandbox, struct err *err)
     autodone(buf) struct buf shown = BUF_EMPTY;
 
     buf_add_excerpt(&shown, sandbox, strlen(sandbox));
-    err_set(err, ERR_NOT_FOUND, -ENOENT, "there is no sandbox '%s'; 'agentfense ls' lists them",
-            shown.data ? shown.data : "");
+    err_set(err, ERR_NOT_FOUND, -ENOENT, "there is no sandbox '%s'; 'agentfense ls' lists them", shown.data ? shown.data : "");
 }
 
-/* "sandbox sb_... is stopped, and not active" */
+/* Matches "sandbox sb_... is stopped, and not active". */
 static bool is_stopped(const char *text)
 {
     return strstr(text, " is stopped");

@@ -15,7 +15,7 @@ int rule_change_read(const Sandbox__V1__Sandbox *sandbox, struct rule_list *ret,
 {
     for (size_t i = 0; i < sandbox->n_permissions; i++) {
         const Sandbox__V1__PermissionRule *rule = sandbox->permissions[i];
-        /* Numbered alike, but for the level's unspecified. */
+        /* The numbers are equal, but those of the level begin with UNSPECIFIED. */
         int r = rule_list_add(ret, rule->pattern, strlen(rule->pattern), (enum rule_type) rule->type,
                               (enum level)((int) rule->permission - 1), rule->priority, err);
         if (r < 0)
@@ -24,9 +24,9 @@ int rule_change_read(const Sandbox__V1__Sandbox *sandbox, struct rule_list *ret,
     return 0;
 }
 
-/* ---- what would be shown ---- */
+/* ---- checking what becomes visible ---- */
 
-/* What is there, or else the rules that hide what is not there yet. */
+/* Names the paths that would become visible, or if none exists yet, the rules that hide such paths. */
 static size_t name_revealed(const Sandbox__V1__PreviewPermissionsResponse *preview, struct buf *out)
 {
     size_t named = 0;
@@ -56,7 +56,7 @@ static int check_hidden(struct api_call *call, const Sandbox__V1__Sandbox *sandb
     automessage answer = NULL;
     int r;
 
-    if (now->count == 0) /* hides everything */
+    if (now->count == 0) /* without rules everything is hidden */
         return 0;
     rule_messages_make(now, 0, &messages);
     request.sandbox_id = sandbox->id;
@@ -77,7 +77,7 @@ static int check_hidden(struct api_call *call, const Sandbox__V1__Sandbox *sandb
                    named.data ? named.data : "", rest);
 }
 
-/* ---- changing them ---- */
+/* ---- changing the rules ---- */
 
 int rule_change_make(struct api_call *call, const Sandbox__V1__Sandbox *sandbox, const struct rule_list *now, bool shows_hidden,
                      struct err *err)

@@ -1,7 +1,7 @@
 /*
- * Other rules for a sandbox, held against those that it has: what would they show that was hidden?
+ * Replaces the rules of a sandbox, after a check whether the new rules reveal paths that were hidden.
  *
- * Asked of every path of its codebase, and of names that each `none` rule is about, for what does not exist yet.
+ * The check covers every path of the codebase and, for paths that do not exist yet, names that match each `none` rule.
  */
 #pragma once
 
@@ -9,10 +9,10 @@
 #include "policy/rule.h"
 #include <sandbox/v1/sandbox.pb-c.h>
 
-/* The rules that a sandbox has. */
+/* Reads the current rules of a sandbox. */
 int rule_change_read(const Sandbox__V1__Sandbox *sandbox, struct rule_list *ret, struct err *err);
 
-/* Gives the sandbox these rules. Unless `shows_hidden`, ERR_FAILED_PRECONDITION with the names if they show what was hidden. Prints the sandbox
- * and what is odd about its rules. */
+/* Replaces the rules. Unless `shows_hidden`, refuses rules that reveal hidden paths with ERR_FAILED_PRECONDITION and names the paths. Prints the
+ * sandbox and warnings about its rules. */
 int rule_change_make(struct api_call *call, const Sandbox__V1__Sandbox *sandbox, const struct rule_list *now, bool shows_hidden,
                      struct err *err);

@@ -22,7 +22,7 @@ void rule_messages_make(const struct rule_list *rules, size_t from, struct rule_
 
         sandbox__v1__permission_rule__init(message);
         message->pattern = rule->pattern;
-        message->type = (Sandbox__V1__PatternType) rule->type; /* numbered alike */
+        message->type = (Sandbox__V1__PatternType) rule->type; /* the numbers are equal */
         message->permission = (Sandbox__V1__Permission) ((int) rule->level + 1);
         message->priority = rule->priority;
         ret->items[ret->count++] = message;

@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "sandbox/sandbox_dir.h"
 
-#define LOCK_TRIES 25 /* of 20 ms each */
+#define LOCK_TRIES 25 /* 20 ms apart */
 
 int run_refuse_running(const char *name, struct err *err)
 {
@@ -31,7 +31,7 @@ static void replace_mounts(struct sandbox_spec *spec, const struct sandbox_spec 
         sandbox_spec_add_mount(spec, given->mounts[i].src, given->mounts[i].dst, given->mounts[i].read_only);
 }
 
-/* No limit can be given as 0. */
+/* 0 means that the option was not given, because no limit may be 0. */
 static void apply(const struct run_options *o, struct sandbox_spec *spec)
 {
     const struct sandbox_spec *given = o->spec;
@@ -54,7 +54,7 @@ static void apply(const struct run_options *o, struct sandbox_spec *spec)
         spec->quota_inodes = given->quota_inodes;
 }
 
-/* A supervisor whose 'agentfense run' was killed takes a moment to end. A new one waits as long for the lock. */
+/* The supervisor of a killed 'agentfense run' takes a moment to end. Waits as long for the lock as a new supervisor does. */
 static int lock_when_ended(int dir_fd, int *ret_fd)
 {
     int r = sandbox_dir_lock(dir_fd, ret_fd);

@@ -145,7 +145,7 @@ static int parse_count(const char *name, const char *text, uint32_t least, uint3
     return 0;
 }
 
-/* 0 would mean no limit at all, which is not what anybody means who asks for one. */
+/* Refuses 0, which would mean no limit. */
 static int parse_bytes(const char *name, const char *text, uint64_t *ret, struct err *err)
 {
     int r = size_parse(text, ret, err);
@@ -214,7 +214,7 @@ static int parse_image(struct sandbox_spec *spec, const char *text, struct err *
     return 0;
 }
 
-/* What of it is for containers, and what a container must have. */
+/* Applies the default runtime and refuses options that need the other one. */
 static int settle_runtime(struct sandbox_spec *spec, struct err *err)
 {
     bool is_container;
@@ -255,7 +255,7 @@ static int parse_timeout(const char *text, uint32_t *ret_ms, struct err *err)
     return 0;
 }
 
-/* What a sandbox that exists takes too. 1: none of these. */
+/* Takes an option that existing sandboxes accept too. Returns 1 for other options. */
 static int take_change(struct run_options *o, int option, const char *arg, struct err *err)
 {
     struct sandbox_spec *spec = o->spec;
@@ -287,7 +287,7 @@ static int take_change(struct run_options *o, int option, const char *arg, struc
     }
 }
 
-/* What only a new sandbox takes. 1: none of these. */
+/* Takes an option that only a new sandbox accepts. Returns 1 for other options. */
 static int take_shape(struct sandbox_spec *spec, int option, const char *arg, struct err *err)
 {
     switch (option) {
@@ -369,7 +369,7 @@ static int take_option(struct run_options *o, int option, const char *arg, struc
     }
 }
 
-/* "-it" is what hands know from elsewhere, but -t takes a time: the two letters together are a word of their own. */
+/* People know "-it" from other tools, but our -t takes a time. So "-it" is an option of its own. */
 static void translate_it(int argc, char **argv)
 {
     static char tty[] = "--tty";

@@ -1,4 +1,4 @@
-/* What the API's numbers are called for people. */
+/* Names of the API's enum values, for people. */
 #pragma once
 
 #include "cli/grid.h"

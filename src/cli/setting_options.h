@@ -1,4 +1,4 @@
-/* Options of the form KEY=VALUE, as entries of a map of the API; and the values that several verbs read alike. */
+/* Parses options of the form KEY=VALUE into entries of a map of the API, and other values that several verbs take. */
 #pragma once
 
 #include <stddef.h>
@@ -7,29 +7,29 @@
 #include "base/err.h"
 #include <google/protobuf/duration.pb-c.h>
 
-/* All maps of the API are of texts, and their entries of one shape: this one's. */
+/* All maps of the API map text to text, so their entries have the same layout as this one. */
 #include <sandbox/v1/sandbox.pb-c.h>
 
 struct entry_list {
-    Sandbox__V1__ExecRequest__EnvEntry **items; /* owned, each with its texts */
+    Sandbox__V1__ExecRequest__EnvEntry **items; /* owned, and so are the entries and their strings */
     size_t count, cap;
 };
 
 void entry_list_done(struct entry_list *list);
 
-/* The entries as another map of texts has them. Borrowed. */
+/* Returns the entries as those of another map of texts. Borrowed. */
 #define entry_list_as(list, type) ((type **) (void *) (list)->items)
 
 void entry_list_add(struct entry_list *list, const char *key, size_t key_len, const char *value);
 
-/* "NAME=VALUE", or "NAME" for the value that it has here. */
+/* Adds "NAME=VALUE", or "NAME" with its value in our environment. */
 int entry_list_add_env(struct entry_list *list, const char *text, struct err *err);
-/* Lines of the first form; empty ones and those that begin with # say nothing. */
+/* Adds lines of the form NAME=VALUE. Ignores empty lines and those that begin with #. */
 int entry_list_add_env_file(struct entry_list *list, const char *path, struct err *err);
-/* "KEY=VALUE" for the option `name`. */
+/* Adds "KEY=VALUE" from the option `name`. */
 int entry_list_add_pair(struct entry_list *list, const char *name, const char *text, struct err *err);
 
-/* "30s" for the option `name`: more than nothing. `ret` is filled to be pointed to by a request. */
+/* Parses a positive duration such as "30s" for the option `name`. Fills in `ret`, to which a request may point. */
 int parse_span(const char *name, const char *text, Google__Protobuf__Duration *ret, struct err *err);
 int parse_size_above_0(const char *name, const char *text, int64_t *ret, struct err *err);
 int parse_number(const char *name, const char *text, int64_t least, int64_t most, int64_t *ret, struct err *err);

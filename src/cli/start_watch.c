@@ -10,7 +10,7 @@
 #include "cli/output.h"
 #include <sandbox/v1/sandbox.pb-c.h>
 
-/* Most starts are over before anybody looks. */
+/* Most starts take less time. */
 #define LOOK_AFTER_NS (500 * CLOCK_NS_PER_MS)
 
 struct start_watch {
@@ -35,7 +35,7 @@ static bool wait_for_end(struct start_watch *watch)
     return is_over;
 }
 
-/* Comes from the server, and from whom it asks. */
+/* The text comes from the server or a runtime such as Docker, so it is escaped. */
 static void tell(const struct start_watch *watch, const char *step)
 {
     fprintf(stderr, "agentfense %s: ", watch->verb);
@@ -90,7 +90,7 @@ int start_watched(struct api_call *call, const char *id, ProtobufCMessage **ret,
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&watch.over, &attr);
     pthread_condattr_destroy(&attr);
-    /* Without one it is started all the same. */
+    /* If the thread cannot start, the sandbox starts without progress messages. */
     watches = !call->options.is_quiet && client_open_twin(call->client, &watch.client, &ignored) == 0 &&
               pthread_create(&watch.thread, NULL, look, &watch) == 0;
     request.sandbox_id = (char *) id;

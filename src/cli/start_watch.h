@@ -1,9 +1,9 @@
 /*
- * Starting a sandbox, with what that is at told on standard error while it takes its time: an image is fetched, for instance.
+ * Starts a sandbox and prints on standard error what a slow start is doing, for instance pulling an image.
  */
 #pragma once
 
 #include "cli/api_verb.h"
 
-/* StartSandbox. `*ret` is the sandbox, to be freed as client_ask() says. Told unless the call is quiet. */
+/* Calls StartSandbox. The caller frees `*ret`, the sandbox, as it does after client_ask(). Prints no progress if the call is quiet. */
 int start_watched(struct api_call *call, const char *id, ProtobufCMessage **ret, struct err *err);

@@ -6,14 +6,14 @@
 
 #include "cli/output.h"
 
-#define WORD_MAX 32 /* none of ours is longer */
+#define WORD_MAX 32 /* all known words are shorter */
 
 static size_t least(size_t a, size_t b)
 {
     return a < b ? a : b;
 }
 
-/* Neighbours that changed places are one slip, for that is how hands slip. */
+/* A swap of two neighbours counts as one typing error. */
 static size_t distance(const char *a, const char *b)
 {
     size_t rows[WORD_MAX + 1][WORD_MAX + 1], a_len = strlen(a), b_len = strlen(b);
@@ -36,7 +36,7 @@ static size_t distance(const char *a, const char *b)
 
 const char *suggest_word(const char *word, const char *const *words)
 {
-    size_t best = strlen(word) > 4 ? 3 : 2; /* not as far as this */
+    size_t best = strlen(word) > 4 ? 3 : 2; /* the first distance that is too large */
     const char *found = NULL;
 
     for (; *words; words++) {

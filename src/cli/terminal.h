@@ -1,5 +1,5 @@
 /*
- * Our own terminal while a command in a sandbox has it.
+ * Our own terminal, while a command in a sandbox uses it.
  */
 #pragma once
 
@@ -12,12 +12,12 @@ struct terminal {
     struct termios before, raw;
 };
 
-/* Every key goes to the command, also Ctrl-C. terminal_restore() gives it back, also after a failure in between. */
+/* Passes every key to the command, including Ctrl-C. terminal_restore() restores the mode, also after a failure. */
 int terminal_make_raw(struct terminal *terminal);
-/* When somebody else has set it meanwhile. */
+/* Sets the mode again after another program has changed it. */
 void terminal_make_raw_again(struct terminal *terminal);
 void terminal_restore(struct terminal *terminal);
 
-/* 24 by 80 where there is none. */
+/* Returns 24 by 80 without a terminal. */
 void terminal_get_size(uint16_t *ret_rows, uint16_t *ret_cols);
 void terminal_set_size(int master_fd, uint16_t rows, uint16_t cols);

@@ -1,6 +1,6 @@
 /*
- * Files and directories between here and a codebase. A file goes as it is, a directory as one archive; either arrives whole or not at all, on a
- * codebase as one version. Here, a file takes the place of another by being renamed, and an archive is unpacked when it is complete.
+ * Copies files and directories between the local file system and a codebase. A file is sent as it is, a directory as one archive. In a codebase the
+ * whole transfer becomes one version. Locally a file replaces another by rename(2), and an archive is unpacked only after all of it has arrived.
  */
 #pragma once
 
@@ -10,19 +10,20 @@
 #include "cli/api_verb.h"
 
 struct transfer_options {
-    const char **exclude; /* owned array, borrowed texts */
+    const char **exclude; /* owned array, borrowed strings */
     size_t exclude_count, exclude_cap;
-    bool replaces;   /* what is not in the directory goes from the codebase */
-    int64_t version; /* of a file that is got; 0: as it is now */
-    bool git_as_is;  /* of a directory that is got: with what git would run (codebase/git_filter.h) */
+    bool replaces;   /* delete files from the codebase that the directory lacks */
+    int64_t version; /* of a downloaded file; 0: the current one */
+    bool git_as_is;  /* keep files in a downloaded directory that git would run (codebase/git_filter.h) */
 };
 
 void transfer_options_done(struct transfer_options *options);
 
-/* `local` "-" is standard input. `path` "" is the codebase itself, and ends in "/" to name a directory. The answer is the API's: of an upload. */
+/* Uploads. `local` "-" is standard input. `path` "" is the root of the codebase; a path that ends in "/" names a directory. Prints the answer. */
 int transfer_put(struct api_call *call, const char *codebase_id, const char *local, const char *path,
                  const struct transfer_options *options, struct err *err);
 
-/* `local` "-" is standard output. A file goes into a directory that is there under its name; what is in a directory goes into `local`. */
+/* Downloads. `local` "-" is standard output. A file is put into `local` under its own name if that is a directory; the contents of a directory are
+ * put into `local`. */
 int transfer_get(struct api_call *call, const char *codebase_id, const char *path, const char *local,
                  const struct transfer_options *options, struct err *err);

@@ -16,7 +16,7 @@
 #include "codebase/git_filter.h"
 #include <sandbox/v1/codebase.pb-c.h>
 
-/* What comes, and where it goes. */
+/* A running download. */
 struct receiving {
     int fd; /* borrowed */
     uint64_t received, total;
@@ -53,9 +53,9 @@ static int receive(struct api_call *call, const char *method, const ProtobufCMes
     return r;
 }
 
-/* ---- what it is ---- */
+/* ---- looking the path up ---- */
 
-/* A path as the codebase has it: no slash before or behind. */
+/* Returns the path as codebases store it, without leading and trailing slashes. */
 static char *trim(const char *path)
 {
     size_t len;
@@ -129,7 +129,7 @@ static int ask_for_file(struct api_call *call, const char *codebase_id, const st
     return receive(call, "DownloadFile", &request.base, fd, what->size, err);
 }
 
-/* `local` as a directory that is there and a name in it. */
+/* Splits `local` into an existing directory and a name in it. */
 static int open_place(const char *local, const char *name, int *ret_dirfd, char **ret_name, struct err *err)
 {
     autofd int fd = open(local, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -183,7 +183,7 @@ static int make_directory(const char *local, int *ret, struct err *err)
     return *ret < 0 ? err_errno(err, -errno, "'%s'", local) : 0;
 }
 
-/* On the disk that will hold the files; without a name, so that nothing of it is ever left. */
+/* Opens an unnamed file, so that it never stays behind, on the file system that will hold the contents. */
 static int open_unnamed(int dirfd, struct err *err)
 {
     int fd = openat(dirfd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
@@ -207,7 +207,7 @@ static void print_names(const char *verb, const char *what, const struct buf *na
     fprintf(stderr, "%s\n", hint);
 }
 
-/* Twice through: whether a directory would be a repository is known when all of it was seen. */
+/* Reads the archive twice: only after all of it is known which directories would become repositories. */
 static int lay_out(struct api_call *call, int fd, int dirfd, const char *path, bool git_as_is, struct err *err)
 {
     const struct extract_limits limits = { .bytes = INT64_MAX, .entries = INT64_MAX };
@@ -261,7 +261,7 @@ int transfer_get(struct api_call *call, const char *codebase_id, const char *pat
     struct search what = { .path = trimmed };
     int r = 0;
 
-    /* Of an older version the files are not listed: what is asked for is a file then. */
+    /* An older version has no list of files, so the path is taken as that of a file. */
     if (options->version == 0)
         r = look(call, codebase_id, trimmed, &what, err);
     if (r < 0)

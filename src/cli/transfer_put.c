@@ -13,7 +13,7 @@
 #include "client/tarball.h"
 #include <sandbox/v1/codebase.pb-c.h>
 
-/* What is sent, and how far it is. */
+/* A running upload. */
 struct sending {
     struct api_call *call;
     int fd;                  /* a file */
@@ -64,7 +64,7 @@ static int on_file_result(const ProtobufCMessage *answer, void *cookie, struct e
     return 0;
 }
 
-/* The API counts directories among the files of an archive; people do not. */
+/* The API counts the directories of an archive as files, so this prints our own count. */
 static int on_archive_result(const ProtobufCMessage *answer, void *cookie, struct err *err)
 {
     const Sandbox__V1__UploadArchiveResult *result = (const void *) answer;
@@ -128,7 +128,7 @@ static int send_directory(struct sending *s, const char *codebase_id, const char
     return client_call(s->call->client, &wanted, err);
 }
 
-/* What a file is called there: as it is said, or as it is called here. */
+/* Returns the path in the codebase: the given one, or for a directory the local name in it. */
 static int name_there(const char *local, const char *path, char **ret, struct err *err)
 {
     const char *slash = strrchr(local, '/');

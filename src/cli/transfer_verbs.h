@@ -1,4 +1,4 @@
-/* The verbs that move files: parts of `codebase`, and `cp`. */
+/* Verbs that copy files: parts of `codebase`, and `cp`. */
 #pragma once
 
 #include "cli/api_verb.h"

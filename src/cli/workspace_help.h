@@ -1,4 +1,4 @@
-/* What verbs say of themselves that are about workspaces: one text for both programs that have a part in a verb. */
+/* Help texts of verbs that two programs share. */
 #pragma once
 
 #define CREATE_WORKSPACE_OPTIONS_HELP                                                                                          \
