@@ -265,7 +265,7 @@ def test_by_v1_as_well(shared, project):
     ({"codebase_id": "CODEBASE", "reserved_paths": ["src"]}, "over a codebase or over a directory"),
     ({"codebase_id": "CODEBASE", "driver": "copy"}, "use fence"),
     ({"directory": "src"}, "directory 'src' is no absolute path"),
-    ({"directory": "PROJECT/../../etc", "project_root": "PROJECT"}, "not inside the project root"),
+    ({"directory": "PROJECT/UP/etc", "project_root": "PROJECT"}, "not inside the project root"),
     ({"directory": "PROJECT/absent", "project_root": "PROJECT"}, "no directory that can be read"),
     ({"directory": "PROJECT/secret", "project_root": "PROJECT"}, "no directory that can be read"),
     ({"directory": "/etc", "project_root": "/etc"}, "system directory"),
@@ -286,7 +286,8 @@ def test_by_v1_as_well(shared, project):
 ])
 def test_what_cannot_be_made_changes_nothing(client, shared, project, fields, part):
     def fill(value):
-        return value.replace("PROJECT", str(project)) if isinstance(value, str) else value
+        up = "/".join([".."] * (len(project.parts) - 1))  # to the root
+        return value.replace("PROJECT", str(project)).replace("UP", up) if isinstance(value, str) else value
 
     codebase = client.codebase()
     before = (ids(client), ids(client, status=DELETED), ids(client, status=ERROR))
