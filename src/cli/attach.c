@@ -237,11 +237,8 @@ static int take_output(struct attachment *a, const struct ctl_reply *reply)
     return r;
 }
 
-/*
- * The detail is the operation, the path's level and sometimes the system call. At level `write` the rules refused a name in that directory which the
- * event does not include. A terminal in raw mode needs "\r
- * ".
- */
+/* The detail is the operation, the path's level and sometimes the system call. At level `write` the rules refused a name in that directory which
+ * the event does not include. In raw mode `newline` needs a carriage return. */
 static void show_refusal(FILE *out, const struct ctl_event *event, const char *newline)
 {
     char operation[32] = "", level[32] = "";
