@@ -41,7 +41,7 @@ struct acceptance {
 struct acceptance_verdict {
     enum acceptance_status status;
     const char *reason; /* a literal; NULL when accepted without a rule */
-    const char *rule;   /* the glob or extension that decided, as given; NULL: none. As long as the acceptance */
+    const char *rule;   /* the glob or extension that decided, as given; NULL: none. Lives as long as the acceptance */
 };
 
 /* Returns 1 if the glob is malformed; it is added, but matches nothing. -E2BIG: there are too many. */

@@ -264,7 +264,7 @@ static int stage_link(struct apply_txn *txn, struct staged_change *w, const char
     return fstatat(parent, name, &w->staged, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
 }
 
-/* Directories are writable for us until they are complete; dress_dirs() then sets their modes. */
+/* Directories are writable for us until they are complete; set_staged_dir_modes() then sets their modes. */
 static int stage_dirs(struct apply_txn *txn, const struct apply_unit *unit, const char *path, size_t len)
 {
     autofree char *to = xprintf("%s%.*s", unit->temp, (int) (len - strlen(unit->path)), path + strlen(unit->path));

@@ -40,9 +40,8 @@ struct approve_options {
     const struct apply_txn_codebase *codebase; /* the codebase whose files are the base; NULL: a directory */
     mode_t umask;                              /* the approver's; it is added to that of the process */
     unsigned wait_ms;                          /* how long to wait for the locks of the project and the delta before -EBUSY */
-    const char
-        *staged_tree_path; /* of a dry run: where a delta is made of what would be written (staged_tree.h); NULL: nowhere */
-    approve_owe_fn owe;    /* NULL: no follow-up */
+    const char *staged_tree_path; /* of a dry run: where to make a delta of the result (staged_tree.h); NULL: nowhere */
+    approve_owe_fn owe;           /* NULL: no follow-up */
     void *cookie;
 };
 

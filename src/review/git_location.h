@@ -2,7 +2,7 @@
  * Finds a project's repository from the project upwards as git does, by descriptors, and only within the roots of the caller.
  *
  * A project names its repository (`.git` may be a file or a link), and a repository names its object stores (`commondir`,
- * `alternates`): whoever can write to the project could lead us anywhere.
+ * `alternates`): anyone who can write to the project could lead us anywhere.
  */
 #pragma once
 

@@ -56,7 +56,7 @@ static bool has_hash(const struct file_state *state, const char *hash)
     return strcmp(text, hash) == 0;
 }
 
-/* The file has the content that was written, whoever wrote it. */
+/* The file has the content that was written, even if somebody else wrote it. */
 static bool is_as_written(const struct apply_step *step, const struct file_state *state)
 {
     const struct stat *st = &state->st;

@@ -52,7 +52,7 @@ void review_commit_plan_done(struct review_commit_plan *plan);
 int reviews_commit(struct service *service, const struct caller *caller, const struct review_commit_request *request,
                    struct review_commit_plan *plan, char ret_hash[65], size_t *ret_count, struct err *err);
 
-/* ---- inside the module ---- */
+/* ---- internal ---- */
 
 /* Commits what was just applied, together with earlier pending changes of the same files; fills commit_hash or
  * commit_error. */

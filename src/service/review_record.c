@@ -98,7 +98,7 @@ void review_follow_up_write(const struct review_lock *review_lock, const struct 
 
 /* ---- reading ---- */
 
-struct known {
+struct follow_up {
     const char *id, *actor, *by, *undoes; /* borrowed */
     uint64_t version;                     /* of the codebase */
     bool ends, is_automatic, is_whole;
@@ -106,46 +106,46 @@ struct known {
     size_t row_count, row_cap, drop_count, drop_cap;
 };
 
-#define KNOWN_NONE ((struct known){ .id = "", .actor = "", .by = "", .undoes = "" })
+#define FOLLOW_UP_NONE ((struct follow_up){ .id = "", .actor = "", .by = "", .undoes = "" })
 
-static void known_done(struct known *known)
+static void follow_up_done(struct follow_up *follow_up)
 {
-    free(known->rows);
-    free(known->drops);
+    free(follow_up->rows);
+    free(follow_up->drops);
 }
 
-static void known_add_drop(struct known *known, const char *path)
+static void follow_up_add_drop(struct follow_up *follow_up, const char *path)
 {
-    vec_room(&known->drops, &known->drop_cap, known->drop_count);
-    known->drops[known->drop_count++] = path;
+    vec_room(&follow_up->drops, &follow_up->drop_cap, follow_up->drop_count);
+    follow_up->drops[follow_up->drop_count++] = path;
 }
 
-static void known_take(struct known *known, const char *key, const char *value)
+static void follow_up_set(struct follow_up *follow_up, const char *key, const char *value)
 {
     if (strcmp(key, "id") == 0) {
-        known->id = value;
+        follow_up->id = value;
     } else if (strcmp(key, "actor") == 0) {
-        known->actor = value;
+        follow_up->actor = value;
     } else if (strcmp(key, "by") == 0) {
-        known->by = value;
+        follow_up->by = value;
     } else if (strcmp(key, "automatic") == 0) {
-        known->is_automatic = *value;
+        follow_up->is_automatic = *value;
     } else if (strcmp(key, "undoes") == 0) {
-        known->undoes = value;
+        follow_up->undoes = value;
     } else if (strcmp(key, "ends") == 0) {
-        known->ends = *value;
+        follow_up->ends = *value;
     } else if (strcmp(key, "end") == 0) {
-        known->is_whole = true;
+        follow_up->is_whole = true;
     } else if (strcmp(key, "row") == 0) {
-        vec_room(&known->rows, &known->row_cap, known->row_count);
-        known->rows[known->row_count++] = value;
+        vec_room(&follow_up->rows, &follow_up->row_cap, follow_up->row_count);
+        follow_up->rows[follow_up->row_count++] = value;
     } else if (strcmp(key, "drop") == 0) {
-        known_add_drop(known, value);
+        follow_up_add_drop(follow_up, value);
     }
 }
 
 /* Parses from `at` on. A NUL that is not counted ends the buffer. */
-static void known_parse(const struct buf *text, size_t at, struct known *known)
+static void follow_up_parse(const struct buf *text, size_t at, struct follow_up *follow_up)
 {
     while (at < text->len) {
         const char *key = text->data + at;
@@ -156,24 +156,24 @@ static void known_parse(const struct buf *text, size_t at, struct known *known)
         size_t len = strnlen(value, text->len - at);
         if (at + len >= text->len)
             return;
-        known_take(known, key, value);
+        follow_up_set(follow_up, key, value);
         at += len + 1;
     }
 }
 
 /* Borrows from both. */
-static int known_read(const char *id, const struct apply_txn_record *record, struct known *known, struct err *err)
+static int follow_up_read(const char *id, const struct apply_txn_record *record, struct follow_up *follow_up, struct err *err)
 {
     const struct buf *text = &record->follow_up;
 
     if (text->len >= sizeof(FORMAT) && memcmp(text->data, FORMAT, sizeof(FORMAT)) == 0)
-        known_parse(text, sizeof(FORMAT), known);
-    known->id = id;
-    known->undoes = record->undoes;
-    known->version = record->version;
+        follow_up_parse(text, sizeof(FORMAT), follow_up);
+    follow_up->id = id;
+    follow_up->undoes = record->undoes;
+    follow_up->version = record->version;
     for (size_t at = 0; at < record->drops.len; at += strlen(record->drops.data + at) + 1)
-        known_add_drop(known, record->drops.data + at);
-    return known->is_whole ? 0 : err_set(err, ERR_DATA_LOSS, -EBADMSG, "what approval '%s' still owes is not readable", id);
+        follow_up_add_drop(follow_up, record->drops.data + at);
+    return follow_up->is_whole ? 0 : err_set(err, ERR_DATA_LOSS, -EBADMSG, "what approval '%s' still owes is not readable", id);
 }
 
 /* ---- provenance ---- */
@@ -194,7 +194,7 @@ static char *as_text(char *path)
 }
 
 /* Returns the path in the sandbox, borrowed from the line; NULL: the line is malformed. */
-static const char *make_row(const struct review_lock *review_lock, const struct known *known, const char *line,
+static const char *make_row(const struct review_lock *review_lock, const struct follow_up *follow_up, const char *line,
                             struct applied_change_row *ret)
 {
     const struct sandbox_row *box = &review_lock->row;
@@ -205,20 +205,20 @@ static const char *make_row(const struct review_lock *review_lock, const struct 
 
     if (sscanf(line, "%15s %llu %o %64s %n", kind, &size, &mode, hash, &at) < 4 || at == 0)
         return NULL;
-    autofree char *name = xprintf("%s:%s", known->id, line + at);
+    autofree char *name = xprintf("%s:%s", follow_up->id, line + at);
     if (file_id_make(box->id, name, id) < 0)
         return NULL;
     *ret = (struct applied_change_row){
         .id = xdup(id),
-        .approval_id = xdup(known->id),
+        .approval_id = xdup(follow_up->id),
         .sandbox_id = xdup(box->id),
         .owner_id = xdup(box->owner_id),
         .host_id = xdup(box->host_id),
         .creator = xdup(box->creator),
         .creator_type = xdup(box->creator_type),
-        .actor = xdup(*known->actor ? known->actor
-                      : *known->by  ? known->by
-                                    : box->owner_id),
+        .actor = xdup(*follow_up->actor ? follow_up->actor
+                      : *follow_up->by  ? follow_up->by
+                                        : box->owner_id),
         .relative_path = as_text(review_lock_project_path(review_lock->prefix, line + at)),
         .file_path = as_text(xprintf("%s/%s", strcmp(box->scope_path, "/") == 0 ? "" : box->scope_path, line + at)),
         .project_root = xdup(review_lock->codebase ? codebase_id(review_lock->codebase) : box->project_root),
@@ -233,26 +233,26 @@ static const char *make_row(const struct review_lock *review_lock, const struct 
     /* A version counts as a commit: nothing is pending. */
     if (review_lock->codebase) {
         free(ret->commit_hash);
-        ret->commit_hash = xprintf("version %" PRIu64, known->version);
+        ret->commit_hash = xprintf("version %" PRIu64, follow_up->version);
         ret->committed_ns = ret->applied_ns;
     }
     return line + at;
 }
 
-static int insert_rows(struct review_lock *review_lock, const struct known *known, char ***ret_ids, struct err *err)
+static int insert_rows(struct review_lock *review_lock, const struct follow_up *follow_up, char ***ret_ids, struct err *err)
 {
-    struct applied_change_rows rows = { .rows = xalloc((known->row_count + 1) * sizeof(*rows.rows)) };
-    autofree const char **paths = xalloc((known->row_count + 1) * sizeof(*paths));
+    struct applied_change_rows rows = { .rows = xalloc((follow_up->row_count + 1) * sizeof(*rows.rows)) };
+    autofree const char **paths = xalloc((follow_up->row_count + 1) * sizeof(*paths));
     int r = 0;
 
-    for (size_t i = 0; i < known->row_count; i++) {
-        const char *path = make_row(review_lock, known, known->rows[i], &rows.rows[rows.count]);
+    for (size_t i = 0; i < follow_up->row_count; i++) {
+        const char *path = make_row(review_lock, follow_up, follow_up->rows[i], &rows.rows[rows.count]);
         if (path)
             paths[rows.count++] = path;
     }
     /* Before the rows, because readers of a row expect the contribution. */
     if (!review_lock->codebase)
-        review_contributions_keep(review_lock, known->id, rows.rows, paths, rows.count);
+        review_contributions_keep(review_lock, follow_up->id, rows.rows, paths, rows.count);
     if (rows.count > 0)
         r = applied_change_row_insert(review_lock->service->store, rows.rows, rows.count, err);
     if (r == 0 && ret_ids) {
@@ -291,20 +291,20 @@ static int reopen_workspace(struct review_lock *review_lock, struct err *err)
     return 0;
 }
 
-static int do_follow_up(struct review_lock *review_lock, const struct known *known, char ***ret_ids, struct err *err)
+static int do_follow_up(struct review_lock *review_lock, const struct follow_up *follow_up, char ***ret_ids, struct err *err)
 {
-    int r = insert_rows(review_lock, known, ret_ids, err);
+    int r = insert_rows(review_lock, follow_up, ret_ids, err);
 
     review_lock_tell_version(review_lock);
-    if (r == 0 && *known->undoes)
-        r = applied_change_row_undo(review_lock->service->store, known->undoes, clock_wall_ns(), err);
+    if (r == 0 && *follow_up->undoes)
+        r = applied_change_row_undo(review_lock->service->store, follow_up->undoes, clock_wall_ns(), err);
     fault("review_noted");
-    if (r >= 0 && known->ends)
+    if (r >= 0 && follow_up->ends)
         r = review_end(review_lock, err);
-    else if (r >= 0 && *known->undoes && sandbox_row_state(&review_lock->row) == SANDBOX_STATE_APPROVED)
+    else if (r >= 0 && *follow_up->undoes && sandbox_row_state(&review_lock->row) == SANDBOX_STATE_APPROVED)
         r = reopen_workspace(review_lock, err);
     fault("review_ended");
-    if (r >= 0 && !*known->undoes)
+    if (r >= 0 && !*follow_up->undoes)
         sandboxes_totals(review_lock->service)->patches++;
     return r < 0 ? r : 0;
 }
@@ -320,7 +320,7 @@ struct finishing {
 static int finish_follow_up(const char *id, const struct apply_txn_record *record, void *cookie, struct err *err)
 {
     struct finishing *f = cookie;
-    autodone(known) struct known known = KNOWN_NONE;
+    autodone(follow_up) struct follow_up follow_up = FOLLOW_UP_NONE;
     int r = 0;
 
     if (strcmp(id, f->id) != 0 && !f->is_found)
@@ -328,10 +328,10 @@ static int finish_follow_up(const char *id, const struct apply_txn_record *recor
     if (f->is_found)
         return 0;
     f->is_found = true;
-    r = known_read(id, record, &known, err);
+    r = follow_up_read(id, record, &follow_up, err);
     if (r == 0)
-        r = f->only_rows ? insert_rows(f->review_lock, &known, f->ret_ids, err)
-                         : do_follow_up(f->review_lock, &known, f->ret_ids, err);
+        r = f->only_rows ? insert_rows(f->review_lock, &follow_up, f->ret_ids, err)
+                         : do_follow_up(f->review_lock, &follow_up, f->ret_ids, err);
     return r == 0 && !f->only_rows ? approve_close(f->review_lock->delta_path, id, err) : r;
 }
 
@@ -367,64 +367,64 @@ static int repeat_release(struct review_lock *review_lock, const struct fence_re
 }
 
 /* Drops only paths that were not changed since. */
-static int repeat_drops(struct review_lock *review_lock, const struct known *known, struct err *err)
+static int repeat_drops(struct review_lock *review_lock, const struct follow_up *follow_up, struct err *err)
 {
     autodone(change_set) struct change_set set = CHANGE_SET_EMPTY;
-    autofree struct fence_revert *drops = xalloc((known->drop_count + 1) * sizeof(*drops));
+    autofree struct fence_revert *drops = xalloc((follow_up->drop_count + 1) * sizeof(*drops));
     size_t count = 0;
-    int r = known->drop_count
+    int r = follow_up->drop_count
                 ? change_set_load(review_lock->delta_path, &(struct change_set_options){ .without_renames = true }, &set, err)
                 : 0;
 
     if (r < 0)
         return r;
-    for (size_t i = 0; i < known->drop_count; i++)
-        if (!change_set_find_scoped(&set, known->drops[i] + 1))
-            drops[count++] = (struct fence_revert){ .path = known->drops[i], .replace_fd = -1 };
+    for (size_t i = 0; i < follow_up->drop_count; i++)
+        if (!change_set_find_scoped(&set, follow_up->drops[i] + 1))
+            drops[count++] = (struct fence_revert){ .path = follow_up->drops[i], .replace_fd = -1 };
     return repeat_release(review_lock, drops, count, err);
 }
 
-static int recover_follow_up_steps(struct review_lock *review_lock, const struct known *known, struct err *err)
+static int recover_follow_up_steps(struct review_lock *review_lock, const struct follow_up *follow_up, struct err *err)
 {
     int r = review_lock_try(review_lock, err);
 
-    if (r == 0 && !known->ends)
-        r = repeat_drops(review_lock, known, err);
-    return r < 0 ? r : do_follow_up(review_lock, known, NULL, err);
+    if (r == 0 && !follow_up->ends)
+        r = repeat_drops(review_lock, follow_up, err);
+    return r < 0 ? r : do_follow_up(review_lock, follow_up, NULL, err);
 }
 
 /* The event names the person who decided, not the caller whose operation runs the recovery. */
-static void send_recovered_event(struct review_lock *review_lock, const struct known *known)
+static void send_recovered_event(struct review_lock *review_lock, const struct follow_up *follow_up)
 {
-    json_t *details = json_pack("{s:s, s:b}", "approvalId", known->id, "recovered", 1);
+    json_t *details = json_pack("{s:s, s:b}", "approvalId", follow_up->id, "recovered", 1);
 
-    if (known->is_automatic)
+    if (follow_up->is_automatic)
         json_object_set_new(details, "automatic", json_true());
-    review_tell(review_lock->service, &(struct caller){ .owner = strcmp(known->by, CALLER_SYSTEM) == 0 ? "" : known->by },
-                &review_lock->row,
-                *known->undoes ? "sandbox_undone"
-                : known->ends  ? "sandbox_approved"
-                               : "sandbox_partial_approved",
-                known->actor, details);
+    review_tell(review_lock->service,
+                &(struct caller){ .owner = strcmp(follow_up->by, CALLER_SYSTEM) == 0 ? "" : follow_up->by }, &review_lock->row,
+                *follow_up->undoes ? "sandbox_undone"
+                : follow_up->ends  ? "sandbox_approved"
+                                   : "sandbox_partial_approved",
+                follow_up->actor, details);
     log_info("what was being applied is applied", LOG_STR("sandbox_id", review_lock->row.id),
-             LOG_STR("approval_id", known->id));
+             LOG_STR("approval_id", follow_up->id));
 }
 
 static int recover_follow_up(const char *id, const struct apply_txn_record *record, void *cookie, struct err *err)
 {
     struct review_lock *review_lock = cookie;
-    autodone(known) struct known known = KNOWN_NONE;
-    int r = known_read(id, record, &known, err);
+    autodone(follow_up) struct follow_up follow_up = FOLLOW_UP_NONE;
+    int r = follow_up_read(id, record, &follow_up, err);
 
     if (r == 0)
-        r = recover_follow_up_steps(review_lock, &known, err);
+        r = recover_follow_up_steps(review_lock, &follow_up, err);
     /* A record that cannot be read now cannot be read later either; that was reported. */
     if (r == -EBADMSG)
         review_record_left(review_lock, err);
     if (r == 0 || r == -EBADMSG)
         r = approve_close(review_lock->delta_path, id, err);
-    if (r == 0 && known.is_whole)
-        send_recovered_event(review_lock, &known);
+    if (r == 0 && follow_up.is_whole)
+        send_recovered_event(review_lock, &follow_up);
     return r;
 }
 
@@ -444,14 +444,14 @@ static int recover_transactions(struct review_lock *review_lock, struct err *err
 /* Completes an operation of a killed server of the first edition. Its transactions have no follow-up. */
 static int recover_first_edition(struct review_lock *review_lock, struct err *err)
 {
-    autodone(known) struct known known = KNOWN_NONE;
+    autodone(follow_up) struct follow_up follow_up = FOLLOW_UP_NONE;
     autodone(buf) struct buf text = BUF_EMPTY;
     int r = file_read(review_lock->dir_fd, FIRST_EDITION_FILE, APPLY_TXN_FOLLOW_UP_MAX, &text);
 
     if (r < 0)
         return r == -ENOENT ? 0 : err_errno(err, r, "reading what was being done");
-    known_parse(&text, 0, &known);
-    if (!known.is_whole || !id_is_valid(APPLY_TXN_ID_PREFIX, known.id)) {
+    follow_up_parse(&text, 0, &follow_up);
+    if (!follow_up.is_whole || !id_is_valid(APPLY_TXN_ID_PREFIX, follow_up.id)) {
         err_set(err, ERR_DATA_LOSS, -EBADMSG, "what was being done is not readable any more");
         review_record_left(review_lock, err);
         *err = ERR_NONE;
@@ -461,14 +461,14 @@ static int recover_first_edition(struct review_lock *review_lock, struct err *er
             r = approve_recover(review_lock->delta_path, review_lock_is_locked(review_lock), review_lock_lands_in(review_lock),
                                 err);
         if (r == 0)
-            r = approve_was_done(review_lock->delta_path, known.id, err);
+            r = approve_was_done(review_lock->delta_path, follow_up.id, err);
         bool was_done = r > 0;
         if (was_done)
-            r = recover_follow_up_steps(review_lock, &known, err);
+            r = recover_follow_up_steps(review_lock, &follow_up, err);
         if (r < 0)
             return r;
         if (was_done)
-            send_recovered_event(review_lock, &known);
+            send_recovered_event(review_lock, &follow_up);
     }
     return unlinkat(review_lock->dir_fd, FIRST_EDITION_FILE, 0) < 0 ? err_errno(err, -errno, "removing what was done") : 0;
 }

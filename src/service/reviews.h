@@ -94,7 +94,7 @@ struct review_approval {
     size_t acknowledged_count;
     const char *actor, *message; /* "": the caller; the template */
     int64_t version;
-    mode_t umask; /* of who approves; that of the process counts too */
+    mode_t umask; /* the approver's; it is added to that of the process */
 };
 
 enum review_verdict {
