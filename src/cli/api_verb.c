@@ -334,7 +334,7 @@ int api_verb_run_one_of(const char *name, const char *help, const struct api_ver
         return EXIT_SUCCESS;
     }
     if (!*word) {
-        fprintf(stderr, "agentfense %s: say one of ", name);
+        fprintf(stderr, "agentfense %s: the second word must be one of ", name);
         for (size_t i = 0; i < count; i++)
             fprintf(stderr, "%s%s", verbs[i]->name + skip, i + 1 < count ? ", " : "\n");
         fputs(help, stderr);

@@ -11,8 +11,8 @@
 #include "cli/hunk_choices.h"
 #include "cli/output.h"
 #include "cli/review_call.h"
+#include "cli/review_help.h"
 #include "cli/verb.h"
-#include "cli/workspace_help.h"
 #include <sandbox/v1/sandbox.pb-c.h>
 
 enum { OPT_ACKNOWLEDGE = 1, OPT_OVERRIDE, OPT_ACTOR, OPT_VERIFY, OPT_NO_VERIFY, OPT_STOP, OPT_RM, OPT_KEEP };

@@ -27,7 +27,7 @@ static const char help[] =
     "       agentfense codebase versions CODEBASE               its versions, the newest first\n"
     "       agentfense codebase restore CODEBASE VERSION [PATH] make it what it was\n\n"
     "A codebase is a tree of files that sandboxes work on. It is called by its id, the beginning of one, or its name.\n"
-    "'agentfense codebase WORD --help' tells more.\n";
+    "'agentfense codebase WORD --help' prints its usage.\n";
 
 static const struct option no_options[] = { API_LONG_OPTIONS };
 

@@ -37,9 +37,9 @@ static int comments_take_line(struct comments_options *o, bool is_old, const cha
     long line = strtol(text, &end, 10);
 
     if (*end || end == text || line < 1 || line > INT32_MAX)
-        return err_invalid(err, "%s '%s' is no number of a line", is_old ? "--old-line" : "--line", text);
+        return err_invalid(err, "%s '%s' is not a line number", is_old ? "--old-line" : "--line", text);
     if (o->line)
-        return err_invalid(err, "a comment is about one line: say --line or --old-line once");
+        return err_invalid(err, "a comment is about one line: give --line or --old-line once");
     o->line = (int32_t) line;
     o->is_old_line = is_old;
     return 0;
@@ -78,7 +78,7 @@ static int comments_check(struct api_call *call, struct err *err)
     const struct comments_options *o = call->own;
 
     if (o->action == OPT_ADD && call->word_count < 2)
-        return err_invalid(err, "say which file the comment is about: agentfense comments SANDBOX PATH --add TEXT");
+        return err_invalid(err, "give the file that the comment is about: agentfense comments SANDBOX PATH --add TEXT");
     if (o->action && o->action != OPT_ADD && call->word_count > 1)
         return err_invalid(err, "a comment is named by its id; leave '%s' out", call->words[1]);
     if (o->action != OPT_ADD && (o->line || o->hunk))
@@ -239,16 +239,16 @@ int cmd_comments(int argc, char **argv)
             "       agentfense comments SANDBOX PATH --add TEXT [--line N | --old-line N | --hunk ID]\n"
             "       agentfense comments SANDBOX --resolve ID | --reopen ID | --delete ID\n\n"
             "Lists reviewers' comments on the changes of a sandbox, at and below PATH or all, the oldest first; adds one; or\n"
-            "says that one is dealt with. A comment stays until somebody deletes it, also when the change is gone.\n\n"
+            "resolves one. A comment stays until it is deleted, also when the change no longer exists.\n\n"
             "  --open                 only comments that are not resolved\n"
             "  --add TEXT             comment on the change of PATH\n"
             "  --line N               on this line of the new text\n"
             "  --old-line N           on this line of the text before the change\n"
-            "  --hunk ID              on this hunk; 'agentfense diff --json' tells the ids\n"
-            "  --resolve ID           the comment is dealt with\n"
-            "  --reopen ID            it is not, after all\n"
+            "  --hunk ID              on this hunk; 'agentfense diff --json' prints the ids\n"
+            "  --resolve ID           mark the comment as resolved\n"
+            "  --reopen ID            mark it as open again\n"
             "  --delete ID            remove the comment\n"
-            "  --actor NAME           who says so\n" API_LAST_HELP API_OPTIONS_HELP,
+            "  --actor NAME           who does this\n" API_LAST_HELP API_OPTIONS_HELP,
         .options = options,
         .words_min = 1,
         .words_max = 2,

@@ -272,14 +272,13 @@ COMMIT_VERB(pending, "", 0,
             "  --project DIR          only of this project\n")
 COMMIT_VERB(provenance, "", 1,
             "usage: agentfense provenance [options] PATH\n\n"
-            "Tells which sandboxes changed a file, who approved it, and in which commit it went.\n\n"
+            "Shows which sandboxes changed a file, who approved the changes, and which commit has them.\n\n"
             "  --project DIR          the project that PATH counts from; without: PATH counts from here\n")
-COMMIT_VERB(
-    commit, "m:n", -1,
-    "usage: agentfense commit [options] [SANDBOX...]\n\n"
-    "Commits what was approved and is not committed yet: of the sandboxes that are named, or of the project here. What\n"
-    "else is staged or changed stays out, also in the same files.\n\n"
-    "  -m, --message TEXT     the message; without: one that tells what is in it\n"
-    "  --project DIR          the project; without: that of the first sandbox, or the directory here\n"
-    "  --actor NAME           who commits: 'Name <mail>'\n"
-    "  -n, --dry-run          only tell what would be committed\n")
+COMMIT_VERB(commit, "m:n", -1,
+            "usage: agentfense commit [options] [SANDBOX...]\n\n"
+            "Commits the changes that were approved and not committed yet: those of each SANDBOX, or without one those of the\n"
+            "project. Other changes stay out of the commit, staged or not, also in the same files.\n\n"
+            "  -m, --message TEXT     the message; without: one that lists the changes\n"
+            "  --project DIR          the project; without: that of the first sandbox, or the current directory\n"
+            "  --actor NAME           who commits: 'Name <mail>'\n"
+            "  -n, --dry-run          only print what would be committed\n")

@@ -23,8 +23,8 @@ enum { OPT_EXCLUDE = 1, OPT_REPLACE, OPT_VERSION, OPT_GIT_AS_IS };
     }
 
 #define PUT_HELP                                                                                                               \
-    "  --exclude GLOB         leave out what is so named, or is at such a path of the directory; may be given again\n"         \
-    "  --replace              remove from the codebase what is not in the directory\n"
+    "  --exclude GLOB         leave out files whose name or path in the directory matches; may be given again\n"               \
+    "  --replace              remove files from the codebase that the directory lacks\n"
 #define GET_HELP                                                                                                               \
     "  --version N            a file as it was in a version\n"                                                                 \
     "  --git-as-is            of a directory, also what git may run: hooks, all of .git/config, repositories in disguise\n"
@@ -54,8 +54,8 @@ static int check_put(const struct transfer_options *o, const char *path, struct 
     if (o->replaces && path[strspn(path, "/")])
         return err_invalid(err, "--replace is for the whole codebase, not for '%s' in it", path);
     if (o->git_as_is)
-        return err_invalid(err, "--git-as-is is for what is got from a codebase");
-    return o->version ? err_invalid(err, "--version is for what is got from a codebase") : 0;
+        return err_invalid(err, "--git-as-is is for files copied from a codebase");
+    return o->version ? err_invalid(err, "--version is for files copied from a codebase") : 0;
 }
 
 static void done(struct api_call *call)
@@ -107,7 +107,7 @@ static int get(struct api_call *call, const char *codebase, const char *path, co
     int r = 0;
 
     if (o->replaces || o->exclude_count > 0)
-        r = err_invalid(err, "--replace and --exclude are for what is put into a codebase");
+        r = err_invalid(err, "--replace and --exclude are for files copied into a codebase");
     if (r == 0)
         r = lookup_codebase(call->client, codebase, &id, err);
     return r < 0 ? r : transfer_get(call, id, path, local, o, err);
@@ -125,11 +125,10 @@ const struct api_verb codebase_get_verb = {
     .help =
         "usage: agentfense codebase get [options] CODEBASE [PATH] DST\n\n"
         "Gets a file of a codebase, or all that is in a directory of it (without PATH: in the codebase), to DST. DST '-' is\n"
-        "standard output; a directory is a tar archive there, with everything that is in it.\n\n"
-        "A directory comes without what git may run, and what was left out is named: hooks and programs in the configuration "
-        "of\n"
-        "a repository, and what makes a repository of another directory. Links that lead out of it are named.\n\n" GET_HELP
-            API_OPTIONS_HELP,
+        "standard output, where a directory is a tar archive of all its files.\n\n"
+        "Without --git-as-is, a directory comes without files that make git run programs: hooks, parts of the configuration,\n"
+        "and files that turn a directory into a repository. This prints which were left out, and links that lead "
+        "outside.\n\n" GET_HELP API_OPTIONS_HELP,
     .options = get_options,
     .words_min = 2,
     .words_max = 3,
@@ -164,7 +163,7 @@ static int check_cp(struct api_call *call, struct err *err)
 
     if (from && to)
         return err_set(err, ERR_UNIMPLEMENTED, -EOPNOTSUPP,
-                       "copying from one codebase to another goes by way of a directory here");
+                       "cannot copy from one codebase to another; copy to a local directory first");
     return from || to ? 0
                       : err_invalid(err, "neither '%s' nor '%s' is of the form CODEBASE:PATH", call->words[0], call->words[1]);
 }

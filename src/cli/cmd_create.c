@@ -52,7 +52,7 @@ static const char help[] =
     "  --project DIR          the project that the directory is part of; without: the directory itself\n"
     "  --reserve PATH         a path that no other sandbox may reserve, instead of the whole directory; may be given again\n"
     "  --no-lock              reserve nothing\n"
-    "  --owner NAME           for whom it is; --owner-type agent|user|task|system\n"
+    "  --owner NAME           whose sandbox it is; --owner-type agent|user|task|system\n"
     "  --host-mount           mount its files on the host as well\n"
     "  --restart              when a server starts, it starts the sandbox again if that ended meanwhile\n" API_OPTIONS_HELP;
 

@@ -11,7 +11,7 @@
 #include "cli/listing.h"
 #include "cli/output.h"
 #include "cli/review_call.h"
-#include "cli/workspace_help.h"
+#include "cli/review_help.h"
 #include <sandbox/v1/sandbox.pb-c.h>
 
 enum { OPT_STRATEGY = 1, OPT_ACTOR, OPT_OUTCOME, OPT_STOP };
@@ -179,7 +179,7 @@ static int discard_check(struct api_call *call, struct err *err)
 
     if (!o->is_all && call->word_count == 1)
         return err_invalid(err,
-                           "say what to discard of '%s': paths, whose changes are given up, or --all for all of its changes. "
+                           "give the paths of '%s' whose changes to discard, or --all for all of its changes. "
                            "'agentfense rm' removes a sandbox with its changes",
                            call->words[0]);
     if (o->is_all && call->word_count > 1)
@@ -334,7 +334,7 @@ static void rebase_print(const Sandbox__V1__RebaseResponse *answer)
                           file->path, file->reason);
     }
     if (answer->conflicts == 0)
-        puts("its changes stand on the project as it is now");
+        puts("its changes are based on the current project");
     else
         printf("%d conflict%s left\n", answer->conflicts, answer->conflicts == 1 ? " is" : "s are");
 }
@@ -387,35 +387,33 @@ static int rebase_run(struct api_call *call, struct err *err)
 DECIDE_VERB(
     reject, actor_options, "", 1, -1, NULL,
     "usage: agentfense reject [options] SANDBOX...\n\n"
-    "Decides that nothing of a sandbox is written, and stops it. Its changes stay on disk until the sandbox is collected\n"
-    "('agentfense gc'). 'agentfense restore' brings it back.\n\n"
+    "Rejects the changes of a sandbox and stops it. Its changes stay on disk until the sandbox is removed ('agentfense\n"
+    "prune'). Until then 'agentfense restore' brings it back.\n\n"
     "  --actor NAME           who decides\n")
 DECIDE_VERB(
     restore, actor_options, "", 1, -1, NULL,
     "usage: agentfense restore [options] SANDBOX...\n\n"
     "Brings a sandbox back that was rejected, approved or removed: it is stopped then, with all its changes. One that was\n"
-    "removed can be restored for as long as the server keeps it ('agentfense inspect' tells until when), unless it was "
+    "removed can be restored for as long as the server keeps it ('agentfense inspect' shows until when), unless it was "
     "removed\n"
     "with --purge.\n\n"
     "  --actor NAME           who decides\n")
 DECIDE_VERB(
     finish, finish_options, "", 1, 1, NULL,
     "usage: agentfense finish [options] SANDBOX\n\n"
-    "Tells that the agent's work in a sandbox is over. It is approved or rejected then, if it was made so that this needs "
-    "no\n"
-    "person (autoApprove, autoReject), and stopped or removed, if it was made so (stopOn, deleteOn). Otherwise it stays.\n\n"
+    "Reports that the agent has finished its work in a sandbox. The server then approves or rejects it, if its behavior\n"
+    "asks for that (autoApprove, autoReject), and stops or removes it (stopOn, deleteOn). Otherwise it stays.\n\n"
     "  --outcome NAME         completed (the default), failed or cancelled\n"
-    "  --actor NAME           who says so\n")
+    "  --actor NAME           who does this\n")
 DECIDE_VERB(discard, discard_options, "a", 1, -1, discard_check, DISCARD_HELP)
 DECIDE_VERB(undo, undo_options, "nl", 1, 2, undo_check, UNDO_HELP)
-DECIDE_VERB(
-    conflicts, conflicts_options, "", 1, 1, NULL,
-    "usage: agentfense conflicts [options] SANDBOX\n\n"
-    "Tells how the changes of a sandbox stand to the project as it is now: what can be written as it is, what would be\n"
-    "merged, and what is in conflict. Exits with 1 when there are conflicts.\n\n")
+DECIDE_VERB(conflicts, conflicts_options, "", 1, 1, NULL,
+            "usage: agentfense conflicts [options] SANDBOX\n\n"
+            "Compares the changes of a sandbox with the current project: which files can be written unchanged, which would be\n"
+            "merged, and which are in conflict. Exits with 1 when there are conflicts.\n\n")
 DECIDE_VERB(rebase, rebase_options, "", 1, 1, NULL,
             "usage: agentfense rebase [options] SANDBOX\n\n"
-            "Brings the changes of a sandbox onto the project as it is now. Exits with 1 when conflicts are left.\n\n"
+            "Rebases the changes of a sandbox onto the current project. Exits with 1 when conflicts are left.\n\n"
             "  --strategy NAME        regenerate (the default: only looks), merge, ours (the project's side of conflicts)\n"
             "                         or theirs (the sandbox's side)\n"
             "  --stop                 it may be stopped for this and started again, where its driver needs that\n"

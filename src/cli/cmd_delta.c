@@ -126,7 +126,7 @@ static int parse(int argc, char **argv, struct delta_options *o, struct err *err
     if (o->wants_help)
         return 0;
     if (optind == argc)
-        return err_invalid(err, "say one of list, export, discard\n" USAGE);
+        return err_invalid(err, "the second word must be list, export or discard\n" USAGE);
     r = parse_action(argv[optind], &o->action, err);
     if (r < 0)
         return r;

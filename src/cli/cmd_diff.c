@@ -14,7 +14,7 @@
 #include "cli/interrupt.h"
 #include "cli/output.h"
 #include "cli/review_call.h"
-#include "cli/workspace_help.h"
+#include "cli/review_help.h"
 #include "review/diff_text.h"
 #include <sandbox/v1/codebase.pb-c.h>
 
@@ -146,7 +146,7 @@ static int patch_take_head(struct patch_printer *printer, struct err *err)
     unsigned long long len = strtoull(printer->head.data, &rest, 10);
 
     if (rest == printer->head.data || (*rest != '\0' && *rest != ' ') || len > SIZE_MAX)
-        return err_set(err, ERR_UNAVAILABLE, -EPROTO, "the server's answer is no diff");
+        return err_set(err, ERR_UNAVAILABLE, -EPROTO, "the server's answer is not a diff");
     printer->piece_len = (size_t) len;
     value = len == 0 && *rest ? strchr(rest + 1, ' ') : NULL;
     if (value) {
@@ -177,7 +177,7 @@ static int patch_on_chunk(const ProtobufCMessage *answer, void *cookie, struct e
             const char *end = memchr(at, '\n', held);
             n = end ? (size_t) (end + 1 - at) : held;
             if (printer->head.len + n > HEAD_MAX)
-                return err_set(err, ERR_UNAVAILABLE, -EPROTO, "the server's answer is no diff");
+                return err_set(err, ERR_UNAVAILABLE, -EPROTO, "the server's answer is not a diff");
             buf_add(&printer->head, at, n - (end != NULL));
             r = end ? patch_take_head(printer, err) : 0;
         }

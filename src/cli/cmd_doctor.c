@@ -14,11 +14,9 @@
 static const char help[] =
     "usage: agentfense doctor [--json]\n"
     "\n"
-    "Looks at what this host can do for a sandbox, by trying it. Each line says ok, degraded or missing, what that costs and "
-    "how\n"
-    "to put it right. Exits with 0 when sandboxes lack nothing (what is optional may still be missing), 1 when they run, but "
-    "are\n"
-    "less well kept, 2 when none can run here.\n"
+    "Tests which features for sandboxes this host has. Each line reports ok, degraded or missing, the consequence, and the\n"
+    "fix. Exits with 0 if all required features work (optional ones may be missing), 1 if sandboxes run with less\n"
+    "protection, 2 if no sandbox can run here.\n"
     "\n"
     "  --json                 JSON on standard output, with the defaults of all programs (docs/defaults.md)\n"
     "  -h, --help             this text\n";
@@ -113,7 +111,7 @@ static void add_drivers(struct doctor *doctor)
 
         is_chosen |= trials[i].works;
         doctor_add(doctor, names[i], DOCTOR_OPTIONAL, trials[i].works ? DOCTOR_OK : DOCTOR_MISSING, found,
-                   trials[i].works ? NULL : "workspaces cannot be made with this driver", NULL);
+                   trials[i].works ? NULL : "sandboxes cannot be created with this driver", NULL);
     }
 }
 
@@ -137,7 +135,7 @@ static int run_doctor(int argc, char **argv)
         json = true;
     }
     if (optind < argc) {
-        fputs("agentfense doctor: it takes no arguments; 'agentfense doctor --help' tells the usage\n", stderr);
+        fputs("agentfense doctor: it takes no arguments; 'agentfense doctor --help' prints the usage\n", stderr);
         return EXIT_USAGE;
     }
     autoptr(doctor) doctor = doctor_new(NULL);

@@ -24,7 +24,7 @@
 #define COMMAND_OPTIONS_HELP                                                                                                   \
     "  -e, --env NAME[=VALUE] set a variable for the command; without a value, ours\n"                                         \
     "  --env-file FILE        set the variables of a file of NAME=VALUE lines\n"                                               \
-    "  -w, --workdir DIR      where the command starts; relative to the workspace\n"
+    "  -w, --workdir DIR      where the command starts; relative to /workspace\n"
 #define LIMIT_OPTIONS_HELP                                                                                                     \
     "  --name NAME            what to call it in 'agentfense process list'\n"                                                  \
     "  --memory MB, --cpu-time SEC, --max-procs N, --max-files N\n"                                                            \

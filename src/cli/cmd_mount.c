@@ -141,7 +141,8 @@ static int take_changed(struct mounted *m, const char *path, struct err *err)
 
     if (r == -EINVAL && path)
         return err_reject(err, r, path,
-                          "is no path of the base: one begins with '/', its top, and has no part that is empty, '.' or '..'");
+                          "is not a path of the base: a path begins with '/', the root of the base, and has no component that "
+                          "is empty, '.' or '..'");
     return r < 0 ? err_errno(err, r, "looking at the base again") : 0;
 }
 
@@ -234,7 +235,7 @@ static int clear_control(const struct sockaddr_un *address, struct err *err)
                        "--control '%s' is there and not a socket: name a path where nothing is", path);
     /* EAGAIN: the queue of a listening process is full. EPROTOTYPE: a socket of another type, which we did not create. */
     if (connect(fd, (const struct sockaddr *) address, sizeof(*address)) == 0 || errno != ECONNREFUSED)
-        return err_set(err, ERR_FAILED_PRECONDITION, -EADDRINUSE, "--control '%s' is in use: somebody answers there", path);
+        return err_set(err, ERR_FAILED_PRECONDITION, -EADDRINUSE, "--control '%s' is in use: a process listens on it", path);
     return unlink(path) < 0 && errno != ENOENT ? err_errno(err, -errno, "--control '%s'", path) : 0;
 }
 
@@ -372,7 +373,7 @@ static int run_mounted(struct mounted *m, struct err *err)
         return err_errno(err, -r, "starting a thread");
     fprintf(stderr, "mounted %s\n", m->options->mount_point);
     if (m->options->ready_fd >= 0 && write(m->options->ready_fd, "1", 1) < 0)
-        log_warn("nobody takes the word that we are ready", LOG_ERRNO("error", errno));
+        log_warn("the ready message cannot be written", LOG_ERRNO("error", errno));
     r = fence_run(m->fence);
     close(m->done_fd[1]);
     m->done_fd[1] = -1;

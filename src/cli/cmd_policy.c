@@ -17,7 +17,7 @@ static const char help[] =
     "       agentfense policy explain RULES [--dir DIR] [--json] PATH...\n"
     "       agentfense policy lint    RULES [--dir DIR] [--json]\n"
     "\n"
-    "presets lists the presets. show prints the rules in force, with --tree every file of DIR and its level. explain tells\n"
+    "presets lists the presets. show prints the rules in force, with --tree every file of DIR and its level. explain shows\n"
     "which rule decides about a path, and why the others do not. lint finds rules that are probably not meant; it exits\n"
     "with 1 when something that should be hidden is not.\n"
     "\n"
@@ -410,7 +410,7 @@ static int parse_options(int argc, char **argv, struct options *options)
             fputs(help, stdout);
             return -1 - EXIT_SUCCESS;
         default:
-            fputs("'agentfense policy --help' tells the options\n", stderr);
+            fputs("'agentfense policy --help' lists the options\n", stderr);
             return -1 - EXIT_USAGE;
         }
     }
@@ -423,7 +423,7 @@ static int refuse(const char *what, const char *value)
 {
     fprintf(stderr, "agentfense policy: %s '", what);
     output_escaped(stderr, value);
-    fputs("'; 'agentfense policy --help' tells the usage\n", stderr);
+    fputs("'; 'agentfense policy --help' prints the usage\n", stderr);
     return EXIT_USAGE;
 }
 
@@ -434,7 +434,7 @@ static int run_policy(int argc, char **argv)
     int code;
 
     if (argc <= 1)
-        fputs("agentfense policy: say one of presets, show, explain, lint\n", stderr);
+        fputs("agentfense policy: the second word must be presets, show, explain or lint\n", stderr);
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
         fputs(help, argc > 1 ? stdout : stderr);
         return argc > 1 ? EXIT_SUCCESS : EXIT_USAGE;

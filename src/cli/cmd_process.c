@@ -21,7 +21,7 @@ static const char help[] = "usage: agentfense process list SANDBOX              
                            "       agentfense process start SANDBOX -- COMMAND  start a command in the background\n"
                            "       agentfense process logs SANDBOX PROCESS      what one printed\n"
                            "       agentfense process kill SANDBOX PROCESS...   end some, or --all\n\n"
-                           "'agentfense process WORD --help' tells more.\n";
+                           "'agentfense process WORD --help' prints its usage.\n";
 
 enum { OPT_RUNNING = 1, OPT_PID, OPT_ALL, OPT_TAIL };
 
@@ -267,7 +267,7 @@ static int process_check_kill(struct api_call *call, struct err *err)
     const struct process_options *o = call->own;
 
     if ((call->word_count > 1 || o->pid) == o->is_all)
-        return err_invalid(err, "say which process, by its id or its pid; or --all");
+        return err_invalid(err, "give the id or the pid of the process, or --all");
     return 0;
 }
 

@@ -15,18 +15,19 @@
 #include "cli/setting_options.h"
 #include <sandbox/v1/retention.pb-c.h>
 
-static const char help[] = "usage: agentfense prune [options]\n\n"
-                           "Removes sandboxes that nobody needs any more, and shows what that frees. It never removes one that "
-                           "runs. Their changes go\n"
-                           "to the trash, from which 'agentfense restore' brings a sandbox back until the trash is emptied. "
-                           "Without a span the server's\n"
-                           "own retention holds.\n\n"
-                           "  -n, --dry-run          only show what could be freed\n"
-                           "  --older-than SPAN      remove those that were made so long ago (24h)\n"
-                           "  --idle SPAN            remove those that nobody used for so long\n"
-                           "  --decided SPAN         remove those that were approved or rejected so long ago\n"
-                           "  --trash SPAN           free for good what was removed so long ago; 0s: all of the trash\n"
-                           "  --limit N              at most so many (default 100)\n" API_OPTIONS_HELP;
+static const char help[] =
+    "usage: agentfense prune [options]\n\n"
+    "Removes sandboxes that are no longer needed, and prints the space that frees. It never removes one that "
+    "runs. Their changes go\n"
+    "to the trash, from which 'agentfense restore' brings a sandbox back until the trash is emptied. "
+    "Without a span the server's\n"
+    "own retention holds.\n\n"
+    "  -n, --dry-run          only show what could be freed\n"
+    "  --older-than SPAN      remove those that were made so long ago (24h)\n"
+    "  --idle SPAN            remove those that were not used for so long\n"
+    "  --decided SPAN         remove those that were approved or rejected so long ago\n"
+    "  --trash SPAN           free for good what was removed so long ago; 0s: all of the trash\n"
+    "  --limit N              at most so many (default 100)\n" API_OPTIONS_HELP;
 
 enum { OPT_OLDER_THAN = 1, OPT_IDLE, OPT_DECIDED, OPT_TRASH, OPT_LIMIT, OPT_ACTOR, OPT_TERMINAL };
 

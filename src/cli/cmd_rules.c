@@ -19,7 +19,7 @@ static const char help[] =
     "       agentfense rules rm SANDBOX PATTERN...   without the rules for these patterns\n"
     "       agentfense rules set SANDBOX ...         replace all of them, those of its preset too\n"
     "       agentfense rules explain SANDBOX PATH    which rule decides about a path, and why\n\n"
-    "'agentfense rules WORD --help' tells more. 'agentfense policy' tries rules out without a sandbox.\n";
+    "'agentfense rules WORD --help' prints its usage. 'agentfense policy' tries rules out without a sandbox.\n";
 
 static const struct option no_options[] = { API_LONG_OPTIONS };
 
@@ -81,7 +81,7 @@ enum { OPT_SHOW_HIDDEN = 1 };
         "show-hidden", no_argument, NULL, OPT_SHOW_HIDDEN                                                                      \
     }
 #define SHOW_HIDDEN_HELP                                                                                                       \
-    "  --show-hidden          also if that shows what is hidden now; without, it is refused, and the paths are named\n"
+    "  --show-hidden          allow rules that show paths hidden now; without, they are refused, and the paths are named\n"
 
 struct change_options {
     struct policy_options policy;
@@ -309,7 +309,7 @@ static const struct api_verb explain_verb = {
     .name = "rules explain",
     .last = API_LAST_SANDBOX,
     .help = "usage: agentfense rules explain [options] SANDBOX PATH\n\n"
-            "Tells what a sandbox may do with a path, by which rule, and what that rule beat. -q: the level "
+            "Shows what a sandbox may do with a path, which rule decides that, and which rules lose to it. -q: the level "
             "alone.\n\n" API_LAST_HELP API_OPTIONS_HELP,
     .options = no_options,
     .words_min = 2,

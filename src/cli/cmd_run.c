@@ -184,7 +184,7 @@ static int resolve_base(struct run_options *o, struct err *err)
     if (stat(o->spec->base_path, &st) < 0)
         return err_errno(err, -errno, "directory '%s'", dir);
     if (!S_ISDIR(st.st_mode))
-        return err_invalid(err, "'%s' is no directory", dir);
+        return err_invalid(err, "'%s' is not a directory", dir);
     if (access(o->spec->base_path, R_OK | X_OK) < 0)
         return err_errno(err, -errno, "directory '%s' cannot be read", dir);
     return 0;

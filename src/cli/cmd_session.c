@@ -17,18 +17,17 @@ static const char help[] =
     "       agentfense session exec SESSION -- COMMAND [ARGUMENT...]\n"
     "       agentfense session ls SANDBOX\n"
     "       agentfense session close SESSION...\n\n"
-    "'agentfense session WORD --help' tells more.\n";
+    "'agentfense session WORD --help' prints its usage.\n";
 
 /* ---- open ---- */
 
-static const char open_help[] =
-    "usage: agentfense session open [options] SANDBOX\n\n"
-    "Opens a shell in a sandbox that was started, and prints the session's id.\n\n"
-    "  --shell PATH           /bin/bash, /bin/sh or /bin/zsh; without: bash where there is one\n"
-    "  -e, --env NAME[=VALUE] set a variable; without a value, ours\n"
-    "  --env-file FILE        set the variables of a file of NAME=VALUE lines\n"
-    "  -w, --workdir DIR      where it starts; relative to the workspace\n"
-    "  --idle SPAN            close it when nobody used it for so long\n" API_LAST_HELP API_OPTIONS_HELP;
+static const char open_help[] = "usage: agentfense session open [options] SANDBOX\n\n"
+                                "Opens a shell in a sandbox that was started, and prints the session's id.\n\n"
+                                "  --shell PATH           /bin/bash, /bin/sh or /bin/zsh; without: bash where there is one\n"
+                                "  -e, --env NAME[=VALUE] set a variable; without a value, ours\n"
+                                "  --env-file FILE        set the variables of a file of NAME=VALUE lines\n"
+                                "  -w, --workdir DIR      where it starts; relative to /workspace\n"
+                                "  --idle SPAN            close it after so long without use\n" API_LAST_HELP API_OPTIONS_HELP;
 
 enum { OPT_SHELL = 1, OPT_ENV_FILE, OPT_IDLE };
 

@@ -23,7 +23,7 @@ static const char help_shell[] =
     "  -s, --shell SHELL      which; without: bash if there is one, otherwise sh\n"
     "  -e, --env NAME[=VALUE] set a variable; without a value, ours\n"
     "  --env-file FILE        set the variables of a file of NAME=VALUE lines\n"
-    "  -w, --workdir DIR      where it starts; relative to the workspace\n"
+    "  -w, --workdir DIR      where it starts; relative to /workspace\n"
     "  --detach-keys KEYS     what leaves it running (default: ctrl-p,ctrl-q); '' for nothing\n" API_LAST_HELP API_OPTIONS_HELP
     "\nExit codes: the shell's own; 125 when we failed or the connection was lost, 2 for a bad call.\n";
 
@@ -83,7 +83,7 @@ static int shell_check(struct api_call *call, struct err *err)
     struct detach_keys keys;
 
     if (call->options.is_json)
-        return err_invalid(err, "a terminal is for people: there is no --json of it");
+        return err_invalid(err, "a terminal has no --json");
     return detach_keys_parse(&keys, o->detach_keys ? o->detach_keys : "", err);
 }
 
@@ -142,7 +142,7 @@ static int attach_choose_process(struct api_call *call, char *id, char **ret, st
         r = err_set(err, ERR_NOT_FOUND, -ENOENT, "no terminal runs in '%s'; 'agentfense shell %s' opens one", call->words[0],
                     call->words[0]);
     else if (r == 0 && found.count > 1)
-        r = err_set(err, ERR_FAILED_PRECONDITION, -EEXIST, "%zu terminals run in '%s', say which: %s", found.count,
+        r = err_set(err, ERR_FAILED_PRECONDITION, -EEXIST, "%zu terminals run in '%s', name one of: %s", found.count,
                     call->words[0], found.ids.data);
     else if (r == 0)
         *ret = xdup(found.ids.data);

@@ -148,7 +148,7 @@ static int status_run(struct api_call *call, struct err *err)
     health = json_loadb(text.data ? text.data : "", text.len, 0, NULL);
     if (!json_is_string(json_object_get(health, "status"))) {
         json_decref(health);
-        return err_set(err, ERR_UNAVAILABLE, -EPROTO, "what answers there is no server of ours");
+        return err_set(err, ERR_UNAVAILABLE, -EPROTO, "the program that answers there is not an agentfense server");
     }
     if (call->options.is_json) {
         output_json(json_pack("{s:s, s:b, s:O, s:I, s:o, s:o}", "server", client_where(call->client), "remote",

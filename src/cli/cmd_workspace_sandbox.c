@@ -28,7 +28,7 @@
 static const char help[] =
     "usage: workspace-sandbox [--api-base URL] [--color | --no-color] COMMAND [options]\n\n"
     "Sandboxes over live directories, whose changes are reviewed before they become real. This is 'agentfense' by another\n"
-    "name; each command is one of its verbs, and 'workspace-sandbox COMMAND --help' tells about it.\n\n"
+    "name; each command is one of its verbs, and 'workspace-sandbox COMMAND --help' prints its usage.\n\n"
     "  status                 whether it is well, and what there is\n"
     "  create                 --scope DIR [--project DIR] [--owner NAME] [--reserve PATH] [--reserved-paths A,B]\n"
     "  list                   [--status STATUS] [--owner NAME]\n"
@@ -113,7 +113,7 @@ static int configure(int argc, char **argv)
         return EXIT_SUCCESS;
     }
     if (argc != 3 || (strcmp(argv[1], "api_base") != 0 && strcmp(argv[1], "token") != 0)) {
-        fprintf(stderr, "workspace-sandbox configure: say api_base or token, and a value\n");
+        fprintf(stderr, "workspace-sandbox configure: give api_base or token, and a value\n");
         return EXIT_USAGE;
     }
     if (json_object_set_new(config, argv[1], json_string(argv[2])) < 0)
@@ -225,7 +225,7 @@ static int driver_info(int argc, char **argv)
 {
     static const struct api_verb verb = {
         .name = "driver-info",
-        .help = "usage: workspace-sandbox driver-info\n\nTells how changes are kept apart.\n\n" API_OPTIONS_HELP,
+        .help = "usage: workspace-sandbox driver-info\n\nPrints which driver keeps changes apart.\n\n" API_OPTIONS_HELP,
         .options = no_options,
         .run = run_driver_info,
     };

@@ -88,7 +88,7 @@ static int stream_it(struct api_call *call, const char *method, const ProtobufCM
     int r = client_call(call->client, &wanted, err);
 
     if (r == 0 && !ending.is_known)
-        r = err_set(err, ERR_INTERNAL, -EPROTO, "the server did not say how the command ended");
+        r = err_set(err, ERR_INTERNAL, -EPROTO, "the server did not report how the command ended");
     if (r == 0)
         *ret = ending.exit_code;
     return r;

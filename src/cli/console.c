@@ -191,7 +191,7 @@ static int console_take_error(struct talk *talk, const json_t *message)
 
     buf_add_escaped(&text, data, strlen(data));
     err_set(&talk->complaint, ERR_UNAVAILABLE, -EREMOTEIO, "%s",
-            text.len ? text.data : "the server refuses, and does not say why");
+            text.len ? text.data : "the server refuses, and gives no reason");
     talk->is_refused = !talk->has_started;
     if (talk->is_refused && (code == 126 || code == 127))
         talk->exit_code = (int) code;
@@ -206,7 +206,7 @@ static int console_take_text(struct talk *talk, const char *bytes, size_t len)
     int r = 0;
 
     if (!json_is_object(message))
-        r = console_break_off(talk, "a text that is no message");
+        r = console_break_off(talk, "a text that is not a message");
     else if (strcmp(type, "started") == 0)
         r = console_take_start(talk, message);
     else if (strcmp(type, "exit") == 0)
@@ -375,7 +375,8 @@ static int console_refuse(int status, const char *answer, struct err *err)
     buf_add_escaped(&text, error ? error : "", error ? strlen(error) : 0);
     json_decref(told);
     if (!error)
-        return err_set(err, ERR_UNAVAILABLE, -EPROTO, "what answers there is no server of ours (HTTP status %d)", status);
+        return err_set(err, ERR_UNAVAILABLE, -EPROTO,
+                       "the program that answers there is not an agentfense server (HTTP status %d)", status);
     return err_set(err, status == 404 ? ERR_NOT_FOUND : ERR_FAILED_PRECONDITION, status == 404 ? -ENOENT : -EREMOTEIO, "%s",
                    text.data);
 }

@@ -98,7 +98,7 @@ static int on_chunk(const ProtobufCMessage *answer, void *cookie, struct err *er
         return 0;
     }
     if (chunk->content_case != SANDBOX__V1__DIFF_CHUNK__CONTENT_FILE)
-        return err_set(err, ERR_UNAVAILABLE, -EPROTO, "the server's answer is no diff");
+        return err_set(err, ERR_UNAVAILABLE, -EPROTO, "the server's answer is not a diff");
     r = pass_file_on(stream, err);
     if (r < 0)
         return r;

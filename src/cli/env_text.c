@@ -27,7 +27,7 @@ int env_text_take(const char *text, env_text_fn fn, void *cookie, struct err *er
     const char *value = equals ? equals + 1 : getenv(text);
 
     if (!is_name(text, len))
-        return err_invalid(err, "'%.*s' is no name of a variable", (int) len, text);
+        return err_invalid(err, "'%.*s' is not the name of a variable", (int) len, text);
     if (value)
         fn(text, len, value, cookie);
     return 0;

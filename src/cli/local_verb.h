@@ -19,7 +19,7 @@ enum { LOCAL_OPT_JSON = 0x2000 };
     }
 
 /* The advice if the word that names a sandbox is missing. */
-#define LOCAL_SANDBOX_WANTED "say which sandbox; 'agentfense ls' lists them"
+#define LOCAL_SANDBOX_WANTED "name a sandbox; 'agentfense ls' lists them"
 
 struct local_call {
     void *own;    /* borrowed: the verb's own options */

@@ -25,7 +25,7 @@ const char mount_options_help[] =
     "  --live                 the base is edited by others meanwhile\n"
     "  --data-path MODE       auto, cached or passthrough\n"
     "  --threads N            most worker threads\n"
-    "  --version-time TIME    times of directories nobody changed, as 2026-01-02T03:04:05Z\n"
+    "  --version-time TIME    times of unchanged directories, as 2026-01-02T03:04:05Z\n"
     "  --events FILE          append refusals as JSON lines\n"
     "  --control PATH         a unix socket that takes lines: rules FILE, changed [PATH], stats, sync\n"
     "  --ready-fd N           write one byte there once mounted\n"

@@ -106,12 +106,12 @@ static void add_remedy(const char *sandbox, const char *reason, struct err *err)
     static const struct {
         const char *reason, *text;
     } remedies[] = {
-        { "DIFF_NOT_SERVED", "'agentfense diff %s' shows them; or say --all" },
-        { "DIFF_STALE", "'agentfense diff %s' shows them; or say --all" },
-        { "UNACKNOWLEDGED", "look at these, and say --acknowledge" },
-        { "CONFLICTS", "'agentfense conflicts %s' tells more, 'agentfense rebase %1$s --strategy merge' may help" },
-        { "WOULD_STOP", "to have it stopped and started again, say --stop" },
-        { "NO_APPROVAL", "'agentfense undo %s --list' tells of those there were" },
+        { "DIFF_NOT_SERVED", "'agentfense diff %s' shows them; or give --all" },
+        { "DIFF_STALE", "'agentfense diff %s' shows them; or give --all" },
+        { "UNACKNOWLEDGED", "look at these, and give --acknowledge" },
+        { "CONFLICTS", "'agentfense conflicts %s' lists them, 'agentfense rebase %1$s --strategy merge' may help" },
+        { "WOULD_STOP", "--stop allows the server to stop it and start it again" },
+        { "NO_APPROVAL", "'agentfense undo %s --list' lists the approvals" },
         { "STOPPED", "'agentfense start %s' starts it" },
         { "RESTORABLE", "'agentfense restore %s' brings it back" },
         { "VERSION_MISMATCH", "it was changed meanwhile: look at it again ('agentfense inspect %s')" },

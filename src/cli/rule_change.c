@@ -71,10 +71,11 @@ static int check_hidden(struct api_call *call, const Sandbox__V1__Sandbox *sandb
         return 0;
     size_t more = name_revealed(preview, &named);
     autofree char *rest = more > 0 ? xprintf(" and %zu more", more) : xdup("");
-    return err_set(err, ERR_FAILED_PRECONDITION, -EPERM,
-                   "these rules would show what is hidden now: %s%s. Nothing was changed. Say --show-hidden if you mean it; "
-                   "'agentfense rules add' keeps the rules that there are",
-                   named.data ? named.data : "", rest);
+    return err_set(
+        err, ERR_FAILED_PRECONDITION, -EPERM,
+        "these rules would show paths that are hidden now: %s%s. Nothing was changed. Give --show-hidden if that is intended; "
+        "'agentfense rules add' keeps the existing rules",
+        named.data ? named.data : "", rest);
 }
 
 /* ---- changing the rules ---- */

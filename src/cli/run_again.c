@@ -101,5 +101,5 @@ void run_again_restore(int dir_fd, const struct sandbox_spec *before)
     else
         err_errno(&err, r, "locking it");
     if (r < 0)
-        fprintf(stderr, "agentfense run: the sandbox keeps what it could not be started with: %s\n", err.text);
+        fprintf(stderr, "agentfense run: the sandbox keeps the options with which it could not start: %s\n", err.text);
 }

@@ -27,7 +27,7 @@ const char run_options_help[] =
     "                         without any of these: --preset " DEFAULT_PRESET "\n"
     "  -e, --env NAME[=VALUE] set a variable for the command; without a value, ours\n"
     "  --env-file FILE        set the variables of a file of NAME=VALUE lines\n"
-    "  -w, --workdir DIR      where the command starts; relative to the workspace\n"
+    "  -w, --workdir DIR      where the command starts; relative to /workspace\n"
     "  -t, --timeout TIME     kill it after this time (30s, 5m); exit code 124\n"
     "  -m, --memory SIZE      most memory of the sandbox (512M, 2G)\n"
     "  --cpus N               most processors it may use (0.5, 2)\n"
@@ -65,8 +65,8 @@ const char run_options_help[] =
                                                                "  --last                 the same in the sandbox that was made "
                                                                "last\n"
                                                                "  --rm                   drop the changes afterwards\n"
-                                                               "  -v, --verbose          tell what the rules refuse\n"
-                                                               "  -q, --quiet            say nothing of our own\n"
+                                                               "  -v, --verbose          print what the rules refuse\n"
+                                                               "  -q, --quiet            print no messages of our own\n"
                                                                "  --json                 say what changed as JSON, on standard "
                                                                "error\n"
                                                                "  -h, --help             this text\n\n"
@@ -208,7 +208,7 @@ static int parse_runtime(struct sandbox_spec *spec, const char *text, struct err
 static int parse_image(struct sandbox_spec *spec, const char *text, struct err *err)
 {
     if (!sandbox_image_is_valid(text))
-        return err_invalid(err, "--image '%s' is no name of an image", text);
+        return err_invalid(err, "--image '%s' is not the name of an image", text);
     free(spec->image);
     spec->image = xdup(text);
     return 0;

@@ -72,7 +72,7 @@ int parse_span(const char *name, const char *text, Google__Protobuf__Duration *r
     if (r < 0)
         return err_wrap(err, r, "--%s", name);
     if (ns == 0)
-        return err_invalid(err, "--%s '%s' is no time at all", name, text);
+        return err_invalid(err, "--%s '%s' is not a positive time", name, text);
     google__protobuf__duration__init(ret);
     ret->seconds = ns / CLOCK_NS_PER_SEC;
     ret->nanos = (int32_t) (ns % CLOCK_NS_PER_SEC);

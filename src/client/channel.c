@@ -155,7 +155,7 @@ static int channel_ask(struct channel *channel, const char *path, int64_t until_
     int r = 0;
 
     if (strpbrk(target, " \t\r\n") || strpbrk(host, " \t\r\n"))
-        r = err_invalid(err, "'%s' is no path of a request", target);
+        r = err_invalid(err, "'%s' is not a request path", target);
     if (r == 0)
         r = upgrade_add_request(&request, at ? at + 1 : host, target, channel->client->token, key, err);
     if (r == 0)

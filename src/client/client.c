@@ -62,7 +62,7 @@ static int client_connect_to(struct client *client, const char *server, const st
     if (o->token && (!*o->token || strpbrk(o->token, "\r\n")))
         return err_invalid(err, "the token is not one line of text");
     if (o->key_file && !o->cert_file)
-        return err_invalid(err, "a key of ours without a certificate says nothing to a server; give both");
+        return err_invalid(err, "a client key without a certificate cannot be used; give both");
     client->token = dup_if(o->token);
     client->ca_file = dup_if(o->ca_file);
     client->cert_file = dup_if(o->cert_file);

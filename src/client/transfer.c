@@ -74,7 +74,8 @@ static int transfer_refuse_as_told(const struct transfer *t, const char *text, s
                            err_set(err, (enum err_code) json_integer_value(code), -EREMOTEIO, "%s", json_string_value(message)),
                            client_keep_reason(reason));
     else
-        r = err_set(err, ERR_UNAVAILABLE, -EPROTO, "what answers there is no server of ours (HTTP status %ld)", status);
+        r = err_set(err, ERR_UNAVAILABLE, -EPROTO,
+                    "the program that answers there is not an agentfense server (HTTP status %ld)", status);
     if (r == -EREMOTEIO && t->call && t->call->refusal)
         transfer_take_failure(json_object_get(told, "details"), t->call->refusal);
     json_decref(told);

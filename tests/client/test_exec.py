@@ -42,7 +42,7 @@ def test_variables_and_directory_are_given(cli, sandbox, tmp_path):
     (tmp_path / "env").write_text("# nothing\nFROM_FILE=f=1\n\nTWO=2\n")
     assert cli.say("exec", "-e", "A=1", "-e", "OURS", "--env-file", tmp_path / "env", "-w", "src", sandbox, "--",
                    'echo "$A $OURS $FROM_FILE $TWO $PWD"', env={"OURS": "ours"}) == "1 ours f=1 2 /workspace/src"
-    assert "no name of a variable" in cli.run("exec", "-e", "1A=2", sandbox, "--", "true", code=2).err
+    assert "not the name of a variable" in cli.run("exec", "-e", "1A=2", sandbox, "--", "true", code=2).err
 
 
 def test_standard_input_is_passed_on_when_asked_for(cli, sandbox):

@@ -23,17 +23,17 @@ VERBS = ["codebase", "cp", "create", "start", "stop", "rm", "ls", "inspect", "ex
     (["ps", "--codebase"], "option '--codebase' needs a value"),
     (["ps", "extra"], "one word too many"),
     (["ps", "--status", "odd"], "none of pending, running, stopped, error"),
-    (["codebase"], "say one of create, ls, rm, put, get, files, versions, del, restore\nusage: agentfense codebase create NAME"),
-    (["session"], "say one of open, exec, ls, close\nusage: agentfense session open SANDBOX"),
-    (["rules"], "say one of show, add, rm, set, explain\nusage: agentfense rules show SANDBOX"),
-    (["delta"], "say one of list, export, discard\nusage: agentfense delta list "),
+    (["codebase"], "the second word must be one of create, ls, rm, put, get, files, versions, del, restore\nusage: agentfense codebase create NAME"),
+    (["session"], "the second word must be one of open, exec, ls, close\nusage: agentfense session open SANDBOX"),
+    (["rules"], "the second word must be one of show, add, rm, set, explain\nusage: agentfense rules show SANDBOX"),
+    (["delta"], "the second word must be list, export or discard\nusage: agentfense delta list "),
     (["delta", "list"], "DELTA is missing\nusage: agentfense delta list "),
-    (["policy"], "say one of presets, show, explain, lint\nusage: agentfense policy presets"),
+    (["policy"], "the second word must be presets, show, explain or lint\nusage: agentfense policy presets"),
     (["policy", "explain", "--preset", "agent-safe"], "explain needs a PATH; usage: agentfense policy explain RULES "),
     (["codebase", "odd"], "unknown word 'odd'"),
     (["create"], "DIR is missing; usage: agentfense create [options] DIR, or --codebase CODEBASE"),
     (["create", "--net", "odd", "cb"], "none of none, host and bridge"),
-    (["process", "kill", "sb"], "say which process"),
+    (["process", "kill", "sb"], "give the id or the pid of the process"),
     (["create", "-m", "0", "cb"], "leaves nothing"),
     (["create", "--cpus", "x", "cb"], "not a number from 0.01"),
     (["create", "--label", "x", "cb"], "KEY=VALUE"),
@@ -41,7 +41,7 @@ VERBS = ["codebase", "cp", "create", "start", "stop", "rm", "ls", "inspect", "ex
     (["create", "--expires", "soon", "cb"], "--expires"),
     (["exec", "sb", "other", "--", "ls"], "one word too many"),
     (["exec", "sb"], "no command"),
-    (["exec", "-t", "0", "sb", "--", "ls"], "no time at all"),
+    (["exec", "-t", "0", "sb", "--", "ls"], "not a positive time"),
     (["cp", "a", "b"], "CODEBASE:PATH"),
     (["rules", "set", "sb"], "no rules"),
     (["events", "--since", "yesterday"], "neither a time"),
@@ -158,7 +158,7 @@ def test_what_is_no_server_of_ours_is_said(make):
         peer.sendall(b"HTTP/1.1 404 Not Found\r\nContent-Length: 5\r\n\r\nhello")
         errors = client.communicate(timeout=60)[1].decode()
         peer.close()
-    assert client.returncode == 125 and "no server of ours (HTTP status 404)" in errors
+    assert client.returncode == 125 and "not an agentfense server (HTTP status 404)" in errors
 
 
 def test_a_stream_that_breaks_off_is_no_success(make):

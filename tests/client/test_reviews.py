@@ -333,7 +333,7 @@ def piped(cli, words, reader):
 
 def is_shown(cli, made):
     done = piped(cli, ["approve", made, "-n"], "cat")
-    assert done.returncode == 0 or (done.returncode == 1 and "shows them; or say --all" in done.stderr), done
+    assert done.returncode == 0 or (done.returncode == 1 and "shows them; or give --all" in done.stderr), done
     return done.returncode == 0
 
 

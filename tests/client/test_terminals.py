@@ -230,7 +230,7 @@ def test_how_commands_end(cli, target):
     (["exec", "-it", "-n", "X", "--", "sh"], "-i and -n contradict"),
     (["exec", "-it", "X"], "'agentfense shell SANDBOX' has a shell"),
     (["exec", "-it", "--detach-keys", "ctrl-p,nonsense", "X", "--", "sh"], "'nonsense' is neither"),
-    (["shell", "--json", "X"], "is for people"),
+    (["shell", "--json", "X"], "has no --json"),
     (["shell", "--detach-keys", "ctrl-1", "X"], "'ctrl-1' is neither"),
     (["attach", "X", "Y", "Z"], "one word too many"),
 ])

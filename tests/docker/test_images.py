@@ -70,7 +70,7 @@ def test_what_is_no_name_of_an_image_is_refused_at_once(client):
 
 
 def test_the_command_line_says_what_is_wrong(shop):
-    assert "no name of an image" in shop.call("run", "--image", "-x", shop.base, "--", "true").stderr
+    assert "not the name of an image" in shop.call("run", "--image", "-x", shop.base, "--", "true").stderr
     assert "--runtime docker" in shop.call("run", "--runtime", "bwrap", "--image", "x", shop.base, "--", "true").stderr
     assert "--runtime docker" in shop.call("run", "--net", "bridge", shop.base, "--", "true").stderr
     missing = shop.call("run", "-q", "--image", "localhost:1/none/such", shop.base, "--", "true")

@@ -32,7 +32,7 @@ def test_a_directory_that_is_not_there(host):
 
 
 def test_a_file_is_no_directory(host):
-    refused(host.call("run", host.base / "hello.txt", "--", "true"), "is no directory")
+    refused(host.call("run", host.base / "hello.txt", "--", "true"), "is not a directory")
 
 
 def test_a_directory_that_cannot_be_read(user):

@@ -1,49 +1,29 @@
-/* Help texts of verbs that two programs share. */
+/* Help texts of the review verbs. */
 #pragma once
-
-#define CREATE_WORKSPACE_OPTIONS_HELP                                                                                          \
-    "  -s, --scope DIR        the directory; nothing is copied, and nothing in it changes until 'agentfense approve'\n"        \
-    "  --name NAME            a name to call it by; its metadata `name`\n"                                                     \
-    "  --tag TAG              a tag; may be given again\n"                                                                     \
-    "  -p, --project DIR      the project that it is in, and that paths are told from; without: the scope\n"                   \
-    "  -r, --reserve PATH     what no other workspace may reserve meanwhile; may be given again; without: the scope\n"         \
-    "  --no-lock              reserve nothing\n"                                                                               \
-    "  -o, --owner OWNER      whose work it is\n"                                                                              \
-    "  --owner-type TYPE      agent, user, task or system\n"                                                                   \
-    "  --driver DRIVER        how changes are kept apart: fence, overlayfs or copy\n"                                          \
-    "  --host-mount           mount its files on the host, too: its mergedDir; takes a server that runs as root\n"             \
-    "  --profile ID           what of the host it sees, and its network; one that is none is told those there are\n"           \
-    "  --behavior FILE        JSON: how it ends, what may be approved, by itself too, and which hooks run before that\n"       \
-    "  --key KEY              the same request with the same key makes one workspace\n"
-
-#define CREATE_WORKSPACE_HELP                                                                                                  \
-    "usage: agentfense create --scope DIR [options]\n\n"                                                                       \
-    "Makes a workspace, a sandbox over a live directory, starts it, and prints its id.\n\n" CREATE_WORKSPACE_OPTIONS_HELP      \
-        POLICY_OPTIONS_HELP
 
 #define DIFF_HELP                                                                                                              \
     "usage: agentfense diff SANDBOX [PATH...] [options]\n"                                                                     \
     "\n"                                                                                                                       \
-    "Shows what a sandbox changes, as a unified diff: all of it, or what is at and below each PATH. What could mislead a\n"    \
-    "terminal is written out. `.git` is never shown.\n"                                                                        \
+    "Shows what a sandbox changes, as a unified diff: all of it, or what is at and below each PATH. Control\n"                 \
+    "characters are escaped. Changes in `.git` are never shown.\n"                                                             \
     "\n"                                                                                                                       \
     "  --stat                 how many lines changed in each file\n"                                                           \
     "  --name-only            the paths of the changed files\n"                                                                \
     "  --patch                exact bytes, as `git apply` takes them; to a file or a pipe\n"                                   \
     "\n"                                                                                                                       \
-    "--stat and --name-only do not count as having looked: 'agentfense approve' takes what was shown.\n"
+    "--stat and --name-only do not count as shown: 'agentfense approve' writes only changes that were shown.\n"
 
 #define APPROVE_OPTIONS_HELP                                                                                                   \
-    "  -n, --dry-run          only tell what would be written\n"                                                               \
+    "  -n, --dry-run          only print what would be written\n"                                                              \
     "  -f, --force            write in spite of conflicts, and changes that were not shown\n"                                  \
-    "  --acknowledge          also what runs later by itself: hooks, CI, editor tasks, links that lead out\n"                  \
-    "  --override-acceptance  also what the sandbox's rules of acceptance leave out\n"                                         \
+    "  --acknowledge          also files that run by themselves later: hooks, CI, editor tasks, links that lead out\n"         \
+    "  --override-acceptance  also files that the sandbox's rules of acceptance leave out\n"                                   \
     "  --verify               with --dry-run: run the hooks all the same\n"                                                    \
     "  --no-verify            do not run the project's hooks; administrators may\n"                                            \
     "  --stop                 the sandbox may be stopped for this and started again, where its driver needs that\n"            \
-    "  -c, --commit           commit what was written, and nothing else that is staged\n"                                      \
+    "  -c, --commit           commit the written files, and nothing else that is staged\n"                                     \
     "  -m, --message TEXT     the message of the commit\n"                                                                     \
-    "  --actor NAME           who approves; the audit has who really called, too\n"
+    "  --actor NAME           who approves; the audit log has the caller as well\n"
 
 #define APPROVE_HELP                                                                                                           \
     "usage: agentfense approve SANDBOX [PATH...] [options]\n"                                                                  \
@@ -64,7 +44,7 @@
     "\n"                                                                                                                       \
     "  --keep                 keep the sandbox\n" APPROVE_OPTIONS_HELP
 
-#define APPROVE_EXIT_HELP "\nExits with 1 when nothing was written because of conflicts, or of changes that nobody has seen.\n"
+#define APPROVE_EXIT_HELP "\nExits with 1 when nothing was written because of conflicts, or of changes that were not shown.\n"
 
 #define UNDO_HELP                                                                                                              \
     "usage: agentfense undo SANDBOX [APPROVAL] [options]\n"                                                                    \
@@ -73,7 +53,7 @@
     "something was changed since, nothing is written.\n"                                                                       \
     "\n"                                                                                                                       \
     "  -l, --list             list approvals, the newest first\n"                                                              \
-    "  -n, --dry-run          only tell what would be written\n"                                                               \
+    "  -n, --dry-run          only print what would be written\n"                                                              \
     "  --stop                 the sandbox may be stopped for this and started again, where its driver needs that\n"            \
     "  --actor NAME           who decides\n"
 
