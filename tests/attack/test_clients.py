@@ -23,6 +23,7 @@ from workspace import Terminal, make_project
 
 CANARY = "canary-of-the-host"
 STRANGER = str(2_000_000_000 + os.getpid())  # a user of this run alone
+COMMENT = "cm_" + "0" * 16
 
 
 class Witness:
@@ -203,7 +204,7 @@ def test_other_owners_ids_on_every_route(shared, estate, stranger):
                       "process_id": estate.process},
            "absent": absent}
     for known in ids.values():
-        known.update(version="1", file_path="f", path="f", profile="default")
+        known.update(version="1", file_path="f", path="f", profile="default", profile_id="default", comment_id=COMMENT)
     before, tried, wrong = estate.state(), 0, []
     for verb, path, operation in operations(shared):
         names = set(re.findall(r"{(\w+)}", path))
@@ -294,12 +295,12 @@ def test_ways_up_in_every_parameter_of_every_route(shared, estate, witness):
     """One parameter at a time, the others being good: refused, and nothing is read, made or removed elsewhere."""
     (shared.top / "canary").write_text(CANARY)
     good = {"codebase_id": estate.codebase, "sandbox_id": estate.sandbox, "session_id": estate.session, "id": estate.workspace, "pid": estate.process,
-            "process_id": estate.process, "version": "1", "file_path": "f", "path": "f", "profile": "default"}
+            "process_id": estate.process, "version": "1", "file_path": "f", "path": "f", "profile": "default", "profile_id": "default", "comment_id": COMMENT}
     before, places, wrong, tried = estate.state(), [snapshot(p) for p in (shared.top, shared.state)], [], 0
     for verb, path, _ in operations(shared):
         for name in re.findall(r"{(\w+)}", path):
             for way in WAYS_UP:
-                if name == "profile" and way in ("~root", "-rf") or (name in ("file_path", "path") and verb != "get"):
+                if name in ("profile", "profile_id") and way in ("~root", "-rf") or (name in ("file_path", "path") and verb != "get"):
                     continue  # names like any other, or below
                 target = re.sub(r"{(\w+)}", lambda m, n=name, w=way: w if m[1] == n else good[m[1]], path)
                 body = b"{}" if verb in ("post", "put") else b""
@@ -363,7 +364,7 @@ def ruin(shared):
 @pytest.mark.parametrize("what", HOSTILE_BODIES)
 def test_bodies_that_mean_harm_at_every_route(shared, ruin, witness, what):
     good = {"codebase_id": ruin.codebase, "sandbox_id": ruin.sandbox, "session_id": ruin.session, "id": ruin.workspace, "pid": ruin.process,
-            "process_id": ruin.process, "version": "1", "file_path": "f", "path": "f", "profile": "evil"}
+            "process_id": ruin.process, "version": "1", "file_path": "f", "path": "f", "profile": "evil", "profile_id": "evil", "comment_id": COMMENT}
     wrong = []
     for verb, path, operation in operations(shared):
         if verb not in ("post", "put", "patch") or "archive" in path or path.endswith(("/files", "{file_path}", "{path}")):
