@@ -255,6 +255,7 @@ def test_both_killed_leave_a_mount_that_the_next_start_removes(make, dock):
     box = make().start()
     program, supervisor = container_program(box), box.process.pid
     os.kill(program, signal.SIGSTOP)
+    os.kill(supervisor, signal.SIGSTOP)  # so that it does not see the program's end and clean up
     kill(program)
     kill(supervisor)
     box.wait()
