@@ -24,7 +24,7 @@ int cmd_process(int argc, char **argv);
 int cmd_processes(int argc, char **argv);
 int cmd_provenance(int argc, char **argv);
 int cmd_prune(int argc, char **argv);
-int cmd_ps(int argc, char **argv);
+int cmd_ls(int argc, char **argv);
 int cmd_rebase(int argc, char **argv);
 int cmd_reject(int argc, char **argv);
 int cmd_restore(int argc, char **argv);

@@ -258,7 +258,7 @@ static const struct command commands[] = {
     { "gc-preview", cmd_prune, "prune", "--dry-run" },
     { "inspect", cmd_inspect, "inspect", NULL },
     { "kill", cmd_kill, "process kill", NULL },
-    { "list", cmd_ps, "ps", NULL },
+    { "list", cmd_ls, "ls", NULL },
     { "logs", cmd_logs, "logs", NULL },
     { "pending", cmd_pending, "pending", NULL },
     { "processes", cmd_processes, "process list", NULL },

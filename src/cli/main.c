@@ -31,14 +31,14 @@ static const struct group {
     const struct verb *const *verbs; /* ended by NULL */
 } groups[] = {
     { "every day",
-      (const struct verb *const[]){ &verb_run, &verb_ls, CLIENT_VERB("diff", "show what a sandbox changed"),
-                                    CLIENT_VERB("approve", "write changes of a sandbox into its base: all, files or hunks"),
-                                    CLIENT_VERB("discard", "drop changes of a sandbox"),
-                                    CLIENT_VERB("undo", "take an approval back"),
-                                    CLIENT_VERB("exec", "run a command in a sandbox"),
-                                    CLIENT_VERB("shell", "open a shell in a sandbox, on this terminal"), &verb_stop, &verb_rm,
-                                    CLIENT_VERB("logs", "show what happened in a sandbox, or what a process printed"),
-                                    &verb_policy, NULL } },
+      (const struct verb *const[]){
+          &verb_run, CLIENT_VERB("ls", "list the sandboxes"), CLIENT_VERB("diff", "show what a sandbox changed"),
+          CLIENT_VERB("approve", "write changes of a sandbox into its base: all, files or hunks"),
+          CLIENT_VERB("discard", "drop changes of a sandbox"), CLIENT_VERB("undo", "take an approval back"),
+          CLIENT_VERB("exec", "run a command in a sandbox"),
+          CLIENT_VERB("shell", "open a shell in a sandbox, on this terminal"),
+          CLIENT_VERB("stop", "stop sandboxes; their changes stay"), CLIENT_VERB("rm", "remove sandboxes"),
+          CLIENT_VERB("logs", "show what happened in a sandbox, or what a process printed"), &verb_policy, NULL } },
     { "sandboxes",
       (const struct verb *const[]){ CLIENT_VERB("create", "make a sandbox over a directory or a codebase"),
                                     CLIENT_VERB("start", "start sandboxes"),
@@ -155,7 +155,7 @@ static int main_run_verb(int argc, char **argv)
 
     if (!verb)
         return main_refuse_verb(argv[0]);
-    if (!verb->run || (verb->program && verb_is_for_client(argc, argv)))
+    if (!verb->run)
         return main_exec(verb->program, argv);
     return main_run_here(verb, argc, argv);
 }

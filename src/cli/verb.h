@@ -21,17 +21,10 @@ struct verb {
     const char *program;               /* instead of `run`: which of our programs the verb is part of */
 };
 
-/* A verb with both is about sandboxes of 'agentfense run' and about others: `run` is for the first, which are here. */
 #define CLIENT_PROGRAM "agentfense-client"
-
-/* Whether such a verb is for the client: of stop and rm, if no word names a sandbox of 'run'. */
-bool verb_is_for_client(int argc, char **argv);
 
 extern const struct verb verb_delta;
 extern const struct verb verb_doctor;
-extern const struct verb verb_ls;
 extern const struct verb verb_mount;
 extern const struct verb verb_policy;
-extern const struct verb verb_rm;
 extern const struct verb verb_run;
-extern const struct verb verb_stop;

@@ -78,7 +78,7 @@ int sandbox_trust_open(const struct state_dir *state_dir, const char *id, uid_t 
         r = open_checked(dir_fd, SPEC_FILE, O_RDONLY | O_NONBLOCK, id, "spec", S_IFREG, uid, &spec_fd, err);
     if (r == 0)
         r = read_spec(spec_fd, id, ret_spec, err);
-    if (r == 0)
+    if (r != -EPERM && dir_fd >= 0)
         *ret_dir_fd = steal_fd(&dir_fd);
     return r;
 }

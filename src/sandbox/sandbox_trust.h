@@ -12,6 +12,7 @@
 
 #include "sandbox/state_dir.h"
 
-/* `id` is the name of the directory; the spec must contain the same id. -EPERM, with the reason, for a sandbox that must not be trusted. */
+/* `id` is the name of the directory; the spec must contain the same id. -EPERM, with the reason, for a sandbox that must not be trusted. Another
+ * error with `ret_dir_fd` set: the directory belongs to this user, but its spec cannot be read. */
 int sandbox_trust_open(const struct state_dir *state_dir, const char *id, uid_t uid, int *ret_dir_fd,
                        struct sandbox_spec **ret_spec, struct err *err);

@@ -55,7 +55,7 @@ int state_dir_create(struct state_dir *state_dir, struct sandbox_spec *spec, boo
 int state_dir_find(const struct state_dir *state_dir, const char *word, char ret_id[SANDBOX_NAME_MAX], int *ret_dir_fd,
                    struct err *err);
 
-/* Finds the sandbox that was created last. -ENOENT. */
+/* Finds the sandbox that was created last, among those that are not in the trash. -ENOENT. */
 int state_dir_find_last(const struct state_dir *state_dir, char ret_id[SANDBOX_NAME_MAX], int *ret_dir_fd, struct err *err);
 
 /* Returns the name that users see: its name, or its id if it has none. `spec` is NULL if it cannot be read. */

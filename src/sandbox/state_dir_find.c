@@ -173,7 +173,8 @@ static int compare_age(const char *id, int dir_fd, void *cookie)
     autoptr(sandbox_spec) spec = NULL;
     struct err ignored = ERR_NONE;
 
-    if (sandbox_spec_load(dir_fd, &spec, &ignored) < 0 || (*newest->id && spec->created_ns <= newest->created_ns))
+    if (sandbox_dir_is_deleted(dir_fd) || sandbox_spec_load(dir_fd, &spec, &ignored) < 0 ||
+        (*newest->id && spec->created_ns <= newest->created_ns))
         return 0;
     memcpy(newest->id, id, strlen(id) + 1);
     newest->created_ns = spec->created_ns;

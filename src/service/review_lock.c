@@ -17,6 +17,7 @@
 #include "service/codebases_int.h"
 #include "service/life.h"
 #include "service/reviews_int.h"
+#include "service/sandbox_index.h"
 #include "service/sync.h"
 #include "wire/ctl_file_client.h"
 
@@ -286,10 +287,22 @@ static int open_base(const struct review_lock *review_lock, struct err *err)
     return r;
 }
 
+/* Only its spec, which cannot be read, says what the sandbox was made over. The delta names a directory too, but the server must not write into
+ * a project because of that. */
+static int refuse_broken(const struct review_lock *review_lock, struct err *err)
+{
+    int r = sandbox_index_check(review_lock->service, review_lock->row.id, err);
+
+    return r < 0 ? r
+                 : err_set(err, ERR_FAILED_PRECONDITION, -ESTALE, "sandbox %s was mended just now; try again",
+                           review_lock->row.id);
+}
+
 int review_lock_open_root(const struct review_lock *review_lock, struct err *err)
 {
     const struct sandbox_row *row = &review_lock->row;
-    autofd int base = open_base(review_lock, err);
+    int r = !*row->project_root && !review_lock->codebase ? refuse_broken(review_lock, err) : 0;
+    autofd int base = r < 0 ? r : open_base(review_lock, err);
     struct stat a, b;
 
     if (base < 0 || review_lock->codebase)

@@ -19,6 +19,7 @@
 #include "sandbox/sandbox_trust.h"
 #include "service/adoption.h"
 #include "service/codebases_int.h"
+#include "service/sandbox_care.h"
 #include "service/service_int.h"
 #include "wire/runtime_type.h"
 
@@ -266,6 +267,29 @@ static int insert_row(struct service *service, const char *id, const struct sand
     return 0;
 }
 
+/* Its row says nothing but its name. Only the administrator can see and remove it; every look at it finds out again why it is broken. */
+static int insert_broken(struct service *service, const char *id, const char *reason, struct sandbox_row *ret, struct err *err)
+{
+    static char none[] = "";
+    char name[SANDBOX_NAME_MAX] = "";
+    const struct sandbox_spec nothing = { .name = name,
+                                          .owner = none,
+                                          .base_path = none,
+                                          .codebase_id = none,
+                                          .project_root = none,
+                                          .preset = none,
+                                          .codebase_path = none,
+                                          .runtime = none,
+                                          .driver = none,
+                                          .image = none,
+                                          .no_lock = true };
+
+    log_warn("a sandbox is broken: it can only be removed", LOG_STR("sandbox_id", id), LOG_STR("error", reason));
+    if (sandbox_names_find_id(&service->state_dir, "", id, name) < 0)
+        *name = '\0';
+    return insert_row(service, id, &nothing, ret, err);
+}
+
 /* ---- one that has ---- */
 
 static int update_row(struct service *service, int dir_fd, struct sandbox_spec *spec, struct sandbox_row *row, struct err *err)
@@ -379,6 +403,13 @@ int sandbox_index_settle(struct service *service, struct sandbox_conn *conn, str
     if (!has_directory(service, conn->id))
         return row->id ? forget_removed(service, row, err) : 0;
     r = sandbox_trust_open(&service->state_dir, conn->id, geteuid(), &dir_fd, &spec, err);
+    if (r < 0 && r != -EPERM && dir_fd >= 0 && !row->id && !err_is_transient(err)) {
+        struct err reason = *err;
+
+        *err = ERR_NONE;
+        r = insert_broken(service, conn->id, reason.text, row, err);
+        return r < 0 ? r : settle_decision(service, dir_fd, row, err);
+    }
     if (r == 0)
         r = row->id ? update_row(service, dir_fd, spec, row, err) : insert_row(service, conn->id, spec, row, err);
     if (r == 0)
@@ -504,6 +535,9 @@ static bool read_one(struct service *service, const char *id)
         err = ERR_NONE;
         watch_one(service, id);
         r = sandbox_index_settle(service, conn, &row, &err);
+        if (r == 0 && row.id && strcmp(row.host_id, service->host_id) == 0 &&
+            AT_REST & SANDBOX_STATUS_BIT((unsigned) row.status))
+            sandboxes_measure(service, &row, &(struct err){ 0 }); /* perhaps no server saw what ran in it */
     }
     pthread_mutex_unlock(&conn->life);
     if (r >= 0)

@@ -16,7 +16,8 @@
 
 struct service;
 
-/* Reads all directories. Logs and skips a sandbox that cannot be read. */
+/* Reads all directories. A sandbox of this user whose spec cannot be read gets a row, so that it can be listed and removed. Logs and skips a
+ * sandbox that must not be trusted. */
 int sandbox_index_open(struct service *service, struct err *err);
 void sandbox_index_close(struct service *service);
 

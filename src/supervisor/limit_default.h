@@ -2,7 +2,7 @@
  * The default limits of a sandbox, all in one place; docs/run.md has them as a table.
  *
  * A requested limit that cannot be enforced is refused. A default limit that cannot be enforced does not apply: 'agentfense
- * inspect', 'agentfense ls --json' and 'agentfense doctor' report that.
+ * inspect' and 'agentfense doctor' report that.
  */
 #pragma once
 

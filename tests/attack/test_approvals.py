@@ -24,7 +24,7 @@ def box(host):
     host.write("hello.txt", "hello\n")
     yield host
     for name in host.names():
-        host.call("rm", name)
+        host.call("rm", "--purge", name)
     host.base = base
 
 

@@ -59,7 +59,7 @@ def test_the_way_to_a_mount_becomes_a_link(host):
     (way / "data").symlink_to(closed / "data")
     result = host.run("-q", "--in", name, command="cat /mnt/data/f")
     assert b"closed" not in result.out and result.code != 0, result
-    host.call("rm", name)
+    host.call("rm", "--purge", name)
 
 
 def test_writing_to_the_sandboxs_own_root_through_a_mount_that_holds_it(host):

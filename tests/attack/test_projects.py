@@ -171,7 +171,7 @@ def test_the_same_by_the_command_line(one):
             one.call(*words, cwd=one.base, env={"GIT_PAGER": str(one.base / ".git/trap"), "PAGER": str(one.base / ".git/trap")})
         assert not mark.exists(), mark.read_text()
     finally:
-        one.call("rm", "armed")
+        one.call("rm", "--purge", "armed")
         shutil.rmtree(one.base / ".git")
         for path in (*FILES, ".gitattributes", ".gitmodules", ".envrc", "new.txt"):
             with contextlib.suppress(OSError):
@@ -241,7 +241,7 @@ def test_pipes_by_the_command_line(one):
         for words in (["diff", "pipes"], ["diff", "pipes", "--json"], ["approve", "pipes", "--all"], ["discard", "pipes", "--all"]):
             one.call(*words)
     finally:
-        one.call("rm", "pipes")
+        one.call("rm", "--purge", "pipes")
         for name in ("pipe", "new", "mine"):
             with contextlib.suppress(OSError):
                 (one.base / name).unlink()

@@ -69,7 +69,7 @@ def printed(one):
     done = one.run("-q", "--name", "loud", "--rule", "/**=write", command=["/usr/bin/python3", "-c", agent_script()])
     assert done.code == 0, done
     yield one
-    one.call("rm", "loud")
+    one.call("rm", "--purge", "loud")
     for n in range(len(NAMES)):
         (one.base / f"old{n}").unlink()
     (one.base / "edited").unlink()

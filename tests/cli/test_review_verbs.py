@@ -1,4 +1,4 @@
-"""ls, diff, apply and discard, as people call them, on sandboxes whose changes a mounted fence recorded."""
+"""ls, diff, apply, discard, stop and rm, as people call them, on sandboxes whose changes a mounted fence recorded."""
 
 import fcntl
 import json
@@ -75,7 +75,7 @@ class Sandboxes:
         return json.loads(self(*args, "--json", check=check).stdout)
 
     def names(self):
-        return self("ls", "-q", check=0).stdout.split()
+        return sorted(one["name"] for one in self.json("ls")["sandboxes"])
 
     def tree(self):
         return {str(p.relative_to(self.base)): p.read_text() if p.is_file() else None for p in self.base.rglob("*")}
@@ -108,24 +108,22 @@ APPLIED = {
 
 def test_ls_without_any_says_so(boxes):
     ran = boxes("ls", check=0)
-    assert ran.stdout.split() == ["NAME", "ID", "STATE", "CHANGES", "AGE", "DIRECTORY"] and not boxes.state.exists()
-    assert boxes.json("ls") == {"sandboxes": []}
+    assert ran.stdout.split() == ["ID", "NAME", "STATUS", "DECISION", "CHANGES", "AGE", "BASE", "REASON"]
+    assert boxes.json("ls")["sandboxes"] == []
     assert boxes.names() == []
 
 
-def test_ls_tells_name_state_changes_age_and_directory(boxes):
-    boxes.make("idle")
+def test_ls_tells_name_status_changes_age_and_directory(boxes):
+    idle = boxes.make("idle")
     path = boxes.make("shop-one", BUSY)
-    with open(path / "lock") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        lines = boxes("ls", check=0).stdout.splitlines()
-        assert boxes.json("ls")["sandboxes"][1]["state"] == "running"
-    assert re.fullmatch(rf"idle +sb_[0-9a-f]{{16}} +stopped +0 +\d+s +{boxes.base}", lines[1]), lines
-    assert re.fullmatch(rf"shop-one +{path.name} +running +4 +\d+s +{boxes.base}", lines[2]), lines
+    lines = boxes("ls", check=0).stdout.splitlines()
+    assert re.fullmatch(rf"{idle.name} +idle +stopped +open +0 +\d+s +{boxes.base} +-", lines[1]), lines
+    assert re.fullmatch(rf"{path.name} +shop-one +stopped +open +[1-9] +\d+s +{boxes.base} +-", lines[2]), lines
     first = boxes.json("ls")["sandboxes"][0]
-    assert re.fullmatch(r"\d{4}-\d\d-\d\dT.*Z", first.pop("created"))
-    assert first == {"name": "idle", "id": boxes.path("idle").name, "state": "stopped", "directory": str(boxes.base), "changes": 0}
-    assert boxes.names() == ["idle", "shop-one"]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT.*Z", first["createdAt"])
+    assert (first["name"], first["id"], first["status"], first["directory"], first.get("changedFiles", "0")) == (
+        "idle", idle.name, "SANDBOX_STATUS_STOPPED", str(boxes.base), "0")
+    assert boxes("ls", "-q", check=0).stdout.split() == [idle.name, path.name]
 
 
 def break_spec(boxes, path):
@@ -134,14 +132,6 @@ def break_spec(boxes, path):
 
 def lose_spec(boxes, path):
     (path / "spec").unlink()
-
-
-def lose_project(boxes, path):
-    shutil.rmtree(boxes.base)
-
-
-def lose_delta(boxes, path):
-    shutil.rmtree(path / "delta" / "meta")
 
 
 def make_it_a_file(boxes, path):
@@ -154,38 +144,62 @@ def make_it_a_link(boxes, path):
     path.symlink_to(boxes.state / "elsewhere")
 
 
-@pytest.mark.parametrize("harm, reason", [
-    (break_spec, "this is not a sandbox's spec"), (lose_spec, "No such file or directory"),
-    (lose_project, "No such file or directory"), (lose_delta, "delta"), (make_it_a_file, "Not a directory"),
-    (make_it_a_link, "Not a directory"),
-])
-def test_ls_shows_a_broken_one_with_the_reason_beside_the_others(boxes, harm, reason):
-    sound, base = boxes.base.parent / "sound", boxes.base
-    sound.mkdir()
-    boxes.base = sound
-    boxes.make("sound", "echo 1 > one")
-    boxes.base = base
-    harm(boxes, boxes.make("hurt", "echo 1 > one"))
-    ran = boxes("ls", check=0)
-    hurt, well = ran.stdout.splitlines()[1:]
-    assert re.fullmatch(rf"hurt +sb_\w+ +broken +\? .*\(.*{reason}.*\)", hurt), ran
-    assert re.fullmatch(rf"sound +sb_\w+ +stopped +1 +\d+s +{sound}", well) and ran.stderr == "", ran
-    hurt, well = boxes.json("ls")["sandboxes"]
-    assert hurt["state"] == "broken" and reason in hurt["reason"] and hurt["changes"] is None
-    assert well["state"] == "stopped" and well["changes"] == 1 and "reason" not in well
+def open_it_to_others(boxes, path):
+    path.chmod(0o770)
+    (path / "spec").unlink()
+
+
+@pytest.fixture
+def broken(boxes):
+    def make(harm):
+        boxes.make("sound", "echo 1 > one")
+        path = boxes.make("hurt", "echo 1 > one")
+        harm(boxes, path)
+        return path
+
+    return make
+
+
+@pytest.mark.parametrize("harm, reason", [(break_spec, "this is not a sandbox's spec"), (lose_spec, "No such file or directory")])
+@pytest.mark.parametrize("is_known", [False, True], ids=["new", "listed before"])
+def test_ls_shows_a_broken_one_with_the_reason_beside_the_others(boxes, broken, harm, reason, is_known):
+    path = broken(lambda _, hurt: (is_known and boxes.names(), harm(boxes, hurt)))
+    lines = boxes("ls", check=0).stdout.splitlines()[1:]
+    assert any(re.fullmatch(rf"{path.name} +hurt +error .*{reason}", line) for line in lines), lines
+    assert any(re.fullmatch(rf"sb_\w+ +sound +stopped +open +1 +\d+s +{boxes.base} +-", line) for line in lines), lines
+    rows = {one["name"]: one for one in boxes.json("ls")["sandboxes"]}
+    assert rows["hurt"]["status"] == "SANDBOX_STATUS_ERROR" and reason in rows["hurt"]["statusReason"]
+    assert rows["sound"]["status"] == "SANDBOX_STATUS_STOPPED" and not rows["sound"].get("statusReason")
+    # It can be removed, and nothing else is done with it.
+    before = boxes.tree()
+    for words in (["start", "hurt"], ["exec", "hurt", "true"], *([] if is_known else [["approve", "hurt", "--all"]])):
+        ran = boxes(*words)
+        assert ran.returncode != 0 and (words[0] == "exec" or reason in ran.stderr), ran
+    assert boxes.tree() == before
+    boxes("rm", "-f", "hurt", check=0)
+    assert boxes.names() == ["sound"] and not path.exists()
+
+
+def test_a_broken_one_that_is_mended_is_as_before(boxes, broken):
+    specs = []
+    path = broken(lambda _, hurt: (specs.append((hurt / "spec").read_bytes()), break_spec(boxes, hurt)))
     assert boxes.names() == ["hurt", "sound"]
-    boxes("rm", "hurt", check=0)
+    (path / "new").write_bytes(specs[0])
+    (path / "new").chmod(0o600)
+    (path / "new").rename(path / "spec")
+    (row,) = [one for one in boxes.json("ls")["sandboxes"] if one["name"] == "hurt"]
+    assert row["status"] == "SANDBOX_STATUS_STOPPED" and row["directory"] == str(boxes.base)
+    assert boxes("approve", "hurt", "--all", check=0) and (boxes.base / "one").exists()
+
+
+@pytest.mark.parametrize("harm", [make_it_a_file, make_it_a_link, open_it_to_others])
+def test_what_is_no_directory_of_ours_alone_is_not_listed(boxes, broken, harm):
+    path = broken(harm)
     assert boxes.names() == ["sound"]
-
-
-def test_a_running_one_whose_project_is_gone_is_running(boxes):
-    path = boxes.make("one")
-    boxes.work("one", "echo 1 > one")
-    shutil.rmtree(boxes.base)
-    with open(path / "lock") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        (row,) = boxes.json("ls")["sandboxes"]
-    assert row["state"] == "running" and "No such file or directory" in row["reason"]
+    for verb in ("rm", "stop", "diff"):
+        assert "there is no sandbox" in boxes(verb, "hurt", check=125).stderr
+    boxes("rm", "-f", path.name, check=125)
+    assert os.path.lexists(path) and (harm is not make_it_a_link or (boxes.state / "elsewhere/delta").exists())
 
 
 def test_a_verb_that_does_not_apply_names_the_one_that_does(boxes):
@@ -194,7 +208,7 @@ def test_a_verb_that_does_not_apply_names_the_one_that_does(boxes):
     with open(path / "lock") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         ran = boxes("rm", "r1", check=125)
-        assert "is running: stop it with 'agentfense stop r1', or" in ran.stderr and "'agentfense rm -f r1'" in ran.stderr, ran
+        assert "is in use" in ran.stderr and f"'agentfense stop {path.name}'" in ran.stderr, ran
     boxes("rm", path.name, check=0)
     assert boxes.names() == []
 

@@ -183,7 +183,7 @@ def test_tokens_are_shown_and_wrong_ones_refused(make, tmp_path):
     (tmp_path / "token").write_text(token + "\n")
     made = place.json("codebase", "create", "hers", "--token-file", tmp_path / "token")
     assert made["ownerId"] == "alice"
-    assert place.run("ps", env={"AGENTFENSE_TOKEN": "wrong"}, code=125).err.startswith("agentfense ps: ")
+    assert place.run("ls", env={"AGENTFENSE_TOKEN": "wrong"}, code=125).err.startswith("agentfense ls: ")
     (tmp_path / "token").write_text("")
     assert "is empty" in place.run("ps", "--token-file", tmp_path / "token", code=2).err
 

@@ -105,4 +105,4 @@ def test_create_makes_containers_too(shop, dock):
         assert "runtime: RUNTIME_TYPE_DOCKER" in shop.call("inspect", "web").stdout
         assert shop.call("exec", "web", "--", "cat", "hello.txt").stdout == "hello\n"
     finally:
-        assert shop.call("rm", "web").returncode == 0
+        assert shop.call("rm", "--purge", "web").returncode == 0

@@ -58,8 +58,8 @@ def played(block, agentfense, state):
     commands = COMMAND.findall(block)
     script = "".join(f"printf '%s\\n' {shlex.quote('$ ' + c)}\n" + re.sub(r"\n> ", "\n", c) + "\n" for c in commands)
     env = dict(os.environ, PATH=f"{agentfense.parent}:{os.environ['PATH']}", LC_ALL="C.UTF-8", AGENTFENSE_STATE_DIR=str(state))
-    return subprocess.run(["sh", "-c", f"exec 2>&1\n{script}"], cwd=ROOT, env=env, stdout=subprocess.PIPE, text=True,
-                          timeout=120).stdout
+    shown = subprocess.run(["sh", "-c", f"exec 2>&1\n{script}"], cwd=ROOT, env=env, stdout=subprocess.PIPE, text=True, timeout=120).stdout
+    return re.sub(r"\bsb_[0-9a-f]{16}\b", "sb_0000000000000001", shown)
 
 
 def make_targets():

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -73,7 +74,7 @@ def test_the_main_job_shows_the_shop(agentfense):
                  "wrote output/stock.csv", "agentfense: 1 file changed (1 added, 0 modified, 0 deleted)", "+++ b/output/stock.csv",
                  "+sku,name,stock,value"):
         assert line in inside, line
-    assert inside.endswith("removed report\n")
+    assert re.search(r"\$ agentfense rm report\nsb_[0-9a-f]{16}\n$", inside), inside
     assert not (SHOP / "output").exists()
 
 

@@ -202,9 +202,13 @@ class Host:
         return self.sandboxes / next((id for id, one in names_in(self.state).items() if one == name and (self.sandboxes / id).exists()), name)
 
     def names(self):
-        """The sandboxes that are kept; those under temporary names too."""
+        """The sandboxes that are kept; those under temporary names too, and not those in the trash."""
         names = names_in(self.state)
-        return sorted(names.get(id, id) for id in os.listdir(self.sandboxes)) if self.sandboxes.exists() else []
+        return sorted(names.get(id, id) for id in os.listdir(self.sandboxes) if not self.is_deleted(id)) if self.sandboxes.exists() else []
+
+    def is_deleted(self, id):
+        decision = self.sandboxes / id / "decision"
+        return decision.exists() and decision.read_text().split()[1:] == ["deleted"]
 
     def name(self):
         (only,) = self.names()

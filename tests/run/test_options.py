@@ -91,7 +91,7 @@ def test_of_two_that_want_a_name_at_once_one_gets_it(host):
         codes = [run.returncode for run in both]
         assert sorted(codes) == [0, 125], (codes, told)
         assert told[codes.index(125)] == "agentfense run: there is a sandbox 'box' already; choose another name\n", told
-        assert host.names() == ["box"] and host.call("rm", "box").code == 0
+        assert host.names() == ["box"] and host.call("rm", "--purge", "box").code == 0
 
 
 def test_a_sandbox_of_a_release_before_ids_goes_on(one):
@@ -101,7 +101,7 @@ def test_a_sandbox_of_a_release_before_ids_goes_on(one):
     shutil.rmtree(one.state / "names")
     assert one.run("--in", "box", "-q", command="cat x; echo y > y").out == b"x\n"
     (row,) = json.loads(one.call("ls", "--json").out)["sandboxes"]
-    assert (row["name"], row["changes"]) == ("box", 2) and re.fullmatch("sb_[0-9a-f]{16}", row["id"])
+    assert (row["name"], row["changedFiles"]) == ("box", "2") and re.fullmatch("sb_[0-9a-f]{16}", row["id"])
     assert os.listdir(one.sandboxes) == [row["id"]]
     assert one.call("rm", "box").code == 0 and one.names() == []
 

@@ -213,10 +213,11 @@ def test_one_that_runs_is_removed_when_it_is_said_how(host):
     running = host.start("--name", "busy", "--rule", "/**=write", command="echo x > new; trap '' TERM; echo ready; while :; do sleep 1; done")
     try:
         assert running.stdout.readline() == b"ready\n"
-        assert "'agentfense stop busy', or use 'agentfense rm -f busy'" in host.call("rm", "busy").err
+        assert "'agentfense stop busy', or remove it with 'agentfense rm -f busy'" in host.call("rm", "busy").err
         assert "busy" in host.names() and running.poll() is None
+        id = host.place("busy").name
         done = host.call("rm", "-f", "busy")
-        assert (done.code, done.out) == (0, b"removed busy\n"), done
+        assert (done.code, done.out.decode()) == (0, f"{id}\n"), done
         assert running.wait(TIMEOUT) != 0 and "busy" not in host.names() and not (host.base / "new").exists()
     finally:
         running.kill()
@@ -226,15 +227,16 @@ def test_one_that_runs_is_removed_when_it_is_said_how(host):
     running = host.start("--name", "busy", "--rule", "/**=write", command="echo x > new; echo ready; while :; do sleep 1; done")
     try:
         assert running.stdout.readline() == b"ready\n"
+        id = host.place("busy").name
         done = host.call("stop", "busy")
-        assert (done.code, done.out) == (0, b"stopped busy\n"), done
+        assert (done.code, done.out.decode()) == (0, f"{id}\n"), done
         assert running.wait(TIMEOUT) != 0
     finally:
         running.kill()
         running.communicate()
     assert "+x" in host.call("diff", "busy").out.decode()
     done = host.call("rm", "busy")
-    assert (done.code, done.out) == (0, b"removed busy\n") and host.names() == [], done
+    assert (done.code, done.out.decode()) == (0, f"{id}\n") and host.names() == [], done
     # One that does not run is removed likewise.
     assert host.run("-q", "--name", "idle", "--rule", "/**=write", command="echo x > new").code == 0
     assert host.call("rm", "-f", "idle").code == 0 and "idle" not in host.names()

@@ -94,7 +94,7 @@ class Terminal(Actor):
         if self.checker.check(f"{self.name}: {path} in sandbox {name} after a kill", True, found in (before, after)) and found == after:
             self.box, self.delta[path] = name, after
         if not self.box and self.has(name):
-            self.insist(lambda: self.call("rm", name))
+            self.insist(lambda: self.call("rm", "--purge", name))
 
     def look(self):
         self.do("agentfense diff")
@@ -134,7 +134,7 @@ class Terminal(Actor):
     def discard(self):
         self.do("agentfense rm")
         name, self.box, self.delta = self.box, None, {}
-        self.insist(lambda: self.call("rm", name) if self.has(name) else None)
+        self.insist(lambda: self.call("rm", "--purge", name) if self.has(name) else None)
 
     def check(self):
         self.now = "check"

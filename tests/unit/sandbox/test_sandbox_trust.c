@@ -22,7 +22,8 @@ static int open_trusted(struct fixture *x, uid_t uid, struct err *err)
     autofd int fd = -1;
     int r = sandbox_trust_open(&x->state_dir, ID, uid, &fd, &spec, err);
 
-    assert_true(r == 0 ? fd >= 0 && strcmp(spec->name, "shop") == 0 : fd < 0 && !spec);
+    assert_true(r == 0 ? fd >= 0 && strcmp(spec->name, "shop") == 0 : !spec);
+    assert_true(r != -EPERM || fd < 0);
     return r;
 }
 
@@ -56,6 +57,23 @@ static void ones_own_is_taken(void **state)
     assert_taken(x);
     assert_int_equal(unlinkat(fd, "spec", 0), 0);
     assert_int_equal(open_trusted(x, geteuid(), &err), -ENOENT);
+}
+
+static void ones_own_without_a_spec_is_told_from_what_is_not_trusted(void **state)
+{
+    struct fixture *x = *state;
+    autoptr(sandbox_spec) spec = NULL;
+    autofd int made = -1, fd = -1;
+    struct err err = ERR_NONE;
+
+    make_one(x, &made);
+    assert_int_equal(unlinkat(made, "spec", 0), 0);
+    assert_int_equal(sandbox_trust_open(&x->state_dir, ID, geteuid(), &fd, &spec, &err), -ENOENT);
+    assert_true(fd >= 0);
+    close(steal_fd(&fd));
+    assert_int_equal(fchmod(made, 0770), 0);
+    assert_int_equal(sandbox_trust_open(&x->state_dir, ID, geteuid(), &fd, &spec, &err), -EPERM);
+    assert_true(fd < 0);
 }
 
 static void another_users_is_refused(void **state)
@@ -167,6 +185,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         state_test(ones_own_is_taken),
+        state_test(ones_own_without_a_spec_is_told_from_what_is_not_trusted),
         state_test(another_users_is_refused),
         state_test(one_that_others_can_write_is_refused),
         state_test(a_link_to_a_directory_is_refused),
