@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/mem.h"
 #include "cli/api_verb.h"
 #include "cli/client_verbs.h"
 #include "cli/lookup.h"
@@ -31,6 +32,20 @@ struct rm_words {
 /* Takes the id of a sandbox, and may answer with a message. */
 typedef int (*life_step_fn)(struct api_call *call, const char *id, ProtobufCMessage **ret, struct err *err);
 
+static int life_rm(struct api_call *call, const char *id, ProtobufCMessage **ret, struct err *err);
+
+/* Only a purge concerns a sandbox in the trash, which is not listed. The server resolves its name. */
+static int life_find(struct api_call *call, life_step_fn step, const char *word, char **ret, struct err *err)
+{
+    int r = lookup_sandbox(call->client, word, ret, err);
+
+    if (r != -ENOENT || step != life_rm || !((const struct rm_words *) call->own)->purges)
+        return r;
+    *err = ERR_NONE;
+    *ret = xdup(word);
+    return 0;
+}
+
 static int life_run(struct api_call *call, life_step_fn step, struct err *err)
 {
     int code = EXIT_SUCCESS;
@@ -41,7 +56,7 @@ static int life_run(struct api_call *call, life_step_fn step, struct err *err)
         int r;
 
         *err = ERR_NONE;
-        r = lookup_sandbox(call->client, call->words[i], &id, err);
+        r = life_find(call, step, call->words[i], &id, err);
         if (r == 0)
             r = step(call, id, &answer, err);
         if (r == 0)

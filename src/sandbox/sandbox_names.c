@@ -88,6 +88,22 @@ static int refuse_taken(const char *name, struct err *err)
     return err_set(err, ERR_ALREADY_EXISTS, -EEXIST, "there is a sandbox '%s' already; choose another name", name);
 }
 
+static bool is_in_trash(const struct state_dir *state_dir, const char *id)
+{
+    autofd int dir_fd = path_open_beneath(state_dir->sandboxes_fd, id, O_RDONLY | O_DIRECTORY, 0);
+
+    return dir_fd >= 0 && sandbox_dir_is_deleted(dir_fd);
+}
+
+static int refuse_trashed(const char *name, struct err *err)
+{
+    return err_set(
+        err, ERR_ALREADY_EXISTS, -EEXIST,
+        "a removed sandbox '%s' is still in the trash: 'agentfense restore %s' brings it back, 'agentfense rm --purge %s' "
+        "frees its name",
+        name, name, name);
+}
+
 static int claim(const struct state_dir *state_dir, const char *owner, const char *name, const char *id, bool lasts,
                  struct err *err)
 {
@@ -96,7 +112,7 @@ static int claim(const struct state_dir *state_dir, const char *owner, const cha
     int r;
 
     if (read_claim(state_dir->names_fd, path, other) == 0 && strcmp(other, id) != 0 && has_directory(state_dir, other))
-        return refuse_taken(name, err);
+        return is_in_trash(state_dir, other) ? refuse_trashed(name, err) : refuse_taken(name, err);
     r = path_mkdirs_beneath(state_dir->names_fd, key, 0700);
     if (r == 0)
         r = (lasts ? file_replace : file_put)(state_dir->names_fd, path, id, strlen(id), 0600);

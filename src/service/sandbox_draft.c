@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/defaults.h"
 #include "base/clock.h"
+#include "base/defaults.h"
 #include "base/mem.h"
 #include "policy/ruleset.h"
 #include "service/git_head.h"

@@ -213,6 +213,20 @@ def test_a_verb_that_does_not_apply_names_the_one_that_does(boxes):
     assert boxes.names() == []
 
 
+def test_a_removed_one_keeps_its_name_until_it_is_restored_or_purged(boxes):
+    boxes.make("web", "echo 2 > a.txt")
+    boxes("rm", "web", check=0)
+    assert boxes.names() == []
+    again = subprocess.run([MAKE, "web", boxes.base], env=boxes.env, capture_output=True, text=True, timeout=60)
+    assert again.returncode != 0 and "'agentfense rm --purge web'" in again.stderr and "'agentfense restore web'" in again.stderr
+    boxes("restore", "web", check=0)
+    assert boxes.names() == ["web"]
+    boxes("rm", "web", check=0)
+    assert "there is no sandbox 'web'" in boxes("rm", "web", check=125).stderr
+    boxes("rm", "--purge", "web", check=0)
+    boxes.make("web")
+
+
 def test_rm_and_stop_take_whole_names(boxes):
     """The beginning of a name is not enough to end something."""
     boxes.make("web-one")
