@@ -102,6 +102,8 @@ def test_a_shell(talk, client, project):
     shell.say(data=b"stty size\n")
     shell.until(b"50 120\r\n")
     shell.say(data=b"cat\n")
+    shell.say(data=b"once\n")
+    shell.until(b"once\r\nonce\r\n")  # the terminal's echo, and cat's: it runs, and is who gets the signal
     shell.say(data=b"typed\x03")
     shell.until(b"^C")
     shell.say(data=b"exit 7\n")

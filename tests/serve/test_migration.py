@@ -13,6 +13,7 @@ import subprocess
 import sqlite3
 import tempfile
 import threading
+import time
 
 import pytest
 from server import eventually, sandbox_id
@@ -72,7 +73,15 @@ class First:
             numbers[3:] = ["0", "0"]
         base.write_text(" ".join(numbers) + f"\n{path}\n")
 
-    def value(self, value):
+    def moment(self, tables):
+        """How much later it is than when the rows were made: what is old is collected."""
+        made = [value for table in tables.values() for row in table["rows"] for column, value in zip(table["columns"], row)
+                if column.endswith("_ns") and column != "expires_ns"]
+        return time.time_ns() - max(made)
+
+    def value(self, column, value):
+        if column.endswith("_ns") and value:
+            return value + self.later_ns
         if isinstance(value, dict):
             content = bytes.fromhex(value["hex"])
             if content.startswith(b"AFSB"):
@@ -82,6 +91,7 @@ class First:
 
     def fill_database(self):
         tables = json.loads((HERE / "rows.json").read_text())
+        self.later_ns = self.moment(tables)
         if self.server.db:
             self.fill_postgres(tables)
             return
@@ -90,12 +100,12 @@ class First:
             for name, table in tables.items():
                 places = ", ".join("?" for _ in table["columns"])
                 database.executemany(f"INSERT INTO {name} ({', '.join(table['columns'])}) VALUES ({places})",
-                                     [[self.value(value) for value in row] for row in table["rows"]])
+                                     [list(map(self.value, table["columns"], row)) for row in table["rows"]])
         database.close()
 
     def fill_postgres(self, tables):
-        def literal(value):
-            value = self.value(value)
+        def literal(column, value):
+            value = self.value(column, value)
             if value is None:
                 return "NULL"
             if isinstance(value, bytes):
@@ -104,7 +114,7 @@ class First:
 
         script = [(HERE / "schema.postgres.sql").read_text(), "SET search_path TO agentfense;"]
         for name, table in tables.items():
-            script += [f"INSERT INTO {name} ({', '.join(table['columns'])}) OVERRIDING SYSTEM VALUE VALUES ({', '.join(map(literal, row))});"
+            script += [f"INSERT INTO {name} ({', '.join(table['columns'])}) OVERRIDING SYSTEM VALUE VALUES ({', '.join(map(literal, table['columns'], row))});"
                        for row in table["rows"]]
         subprocess.run(["psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", self.server.db], input="\n".join(script), text=True, check=True,
                        stdout=subprocess.DEVNULL)
