@@ -100,12 +100,12 @@ def test_a_shell(talk, client, project):
     shell.until(b"31 97\r\nxterm-256color\r\n")
     shell.say(resize={"rows": 50, "columns": 120})
     shell.say(data=b"stty size\n")
-    shell.until(b"50 120\r\n")
+    shell.until(b"50 120\r\n> ")  # the prompt would come between what follows
     shell.say(data=b"cat\n")
     shell.say(data=b"once\n")
     shell.until(b"once\r\nonce\r\n")  # the terminal's echo, and cat's: it runs, and is who gets the signal
     shell.say(data=b"typed\x03")
-    shell.until(b"^C")
+    shell.until(b"^C\r\n> ")  # before the prompt cat may still take a line, and die with it
     shell.say(data=b"exit 7\n")
     assert (shell.wait().exit_code, shell.exit.timed_out, shell.exit.lost) == (7, False, False) and not shell.err
     process = client.get_process(sandbox_id=project.id, process_id=shell.started.id)
