@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/clock.h"
@@ -398,4 +399,14 @@ void api_free_message(ProtobufCMessage **message)
 {
     if (*message)
         protobuf_c_message_free_unpacked(*message, NULL);
+}
+
+char *api_absolute_path(const char *path)
+{
+    autofree char *real = realpath(path, NULL), *here = NULL;
+
+    if (real)
+        return steal_ptr(&real);
+    here = *path == '/' ? NULL : getcwd(NULL, 0);
+    return here ? xprintf("%s/%s", here, path) : xdup(path);
 }

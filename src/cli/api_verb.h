@@ -108,3 +108,7 @@ void api_print(const struct api_call *call, const ProtobufCMessage *message, con
 
 void api_free_message(ProtobufCMessage **message);
 #define automessage __attribute__((cleanup(api_free_message))) ProtobufCMessage *
+
+/* Makes a path of the command line absolute, because the server has another working directory. The path need not exist. The server opens it
+ * itself and checks it. Free it. */
+char *api_absolute_path(const char *path);

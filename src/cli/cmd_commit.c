@@ -55,17 +55,6 @@ static int commit_find_project(const struct commit_options *o, char **ret, struc
     return *ret ? 0 : err_errno(err, -errno, "--project '%s'", o->project);
 }
 
-/* Makes a path absolute. The path need not exist here. */
-static char *make_absolute(const char *path)
-{
-    autofree char *real = realpath(path, NULL), *here = NULL;
-
-    if (real)
-        return steal_ptr(&real);
-    here = *path == '/' ? NULL : getcwd(NULL, 0);
-    return here ? xprintf("%s/%s", here, path) : xdup(path);
-}
-
 static void grid_add_time(struct grid *grid, const Google__Protobuf__Timestamp *time)
 {
     char text[CLOCK_TEXT_MAX] = "-";
@@ -129,13 +118,13 @@ static int provenance_run(struct api_call *call, struct err *err)
     const struct commit_options *o = call->own;
     const char *word = call->word_count ? call->words[0] : o->path;
     Sandbox__V1__ListProvenanceRequest request = SANDBOX__V1__LIST_PROVENANCE_REQUEST__INIT;
-    autofree char *project = o->project ? make_absolute(o->project) : xdup(""), *path = NULL;
+    autofree char *project = o->project ? api_absolute_path(o->project) : xdup(""), *path = NULL;
 
     if (!word)
         return err_invalid(err, "PATH is missing; usage: agentfense provenance [options] PATH");
     if (!utf8_is_valid(word, strlen(word)))
         return err_reject(err, -EINVAL, word, "is not UTF-8");
-    path = o->project ? xdup(word) : make_absolute(word);
+    path = o->project ? xdup(word) : api_absolute_path(word);
     request.path = path;
     request.project_root = project;
     request.page_size = PAGE;
@@ -166,7 +155,7 @@ static int commit_choose_project(const struct api_call *call, char **ret, struct
 
     if (o->project || call->word_count > 0)
         return commit_find_project(o, ret, err);
-    *ret = make_absolute(".");
+    *ret = api_absolute_path(".");
     return 0;
 }
 

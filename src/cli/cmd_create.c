@@ -405,17 +405,6 @@ static void create_fill(struct create_options *o, Sandbox__V1__CreateSandboxRequ
     }
 }
 
-/* Makes a path absolute, because the server has another working directory. */
-static char *create_absolute(const char *path)
-{
-    autofree char *real = realpath(path, NULL), *here = NULL;
-
-    if (real)
-        return steal_ptr(&real);
-    here = *path == '/' ? NULL : getcwd(NULL, 0);
-    return here ? xprintf("%s/%s", here, path) : xdup(path);
-}
-
 /* Adds advice to the error for a path that another sandbox has reserved. */
 static int create_explain(int r, struct err *err)
 {
@@ -432,8 +421,8 @@ static int create_run(struct api_call *call, struct err *err)
     struct create_options *o = call->own;
     Sandbox__V1__CreateSandboxRequest request = SANDBOX__V1__CREATE_SANDBOX_REQUEST__INIT;
     const char *directory = o->directory ? o->directory : o->project;
-    autofree char *codebase = NULL, *scope = o->codebase ? NULL : create_absolute(directory);
-    autofree char *project = o->codebase || !o->project ? NULL : create_absolute(o->project);
+    autofree char *codebase = NULL, *scope = o->codebase ? NULL : api_absolute_path(directory);
+    autofree char *project = o->codebase || !o->project ? NULL : api_absolute_path(o->project);
     automessage made = NULL;
     automessage started = NULL;
     int r = o->codebase ? lookup_codebase(call->client, o->codebase, &codebase, err) : 0;
